@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* race.c - two workers write one variable without a lock: ThreadSanitizer must say so.
+ *
+ * Run only in the `tsan` build, where the test passes if this fails. It shows that the options which
+ * keep OpenMP's own threads from being reported do not hide races of ours.
+ */
+#include <stdio.h>
+
+#include "base/parallel.h"
+
+static int shared_count;
+
+static oct_status count(void *context, int item, int worker) {
+    (void)context;
+    (void)item;
+    (void)worker;
+    shared_count++;
+    return OCT_OK;
+}
+
+int main(void) {
+    oct_status status = oct__parallel(2, 10000, count, NULL);
+    printf("counted %d of 10000, status %s\n", shared_count, oct_status_name(status));
+    return 0;
+}
