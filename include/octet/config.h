@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* config.h - what a run is: options by name, from one table.
+ *
+ * The table behind these calls also drives the command line, `--help` and the man page, so a name
+ * that works in one place works in all. Names may be written with '-' or '_'.
+ */
+#ifndef OCTET_CONFIG_H
+#define OCTET_CONFIG_H
+
+#include <octet/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct oct_config;
+
+enum oct_option_type {
+    OCT_OPTION_TEXT,
+    OCT_OPTION_INT,
+    OCT_OPTION_REAL,
+    OCT_OPTION_CHOICE, /* one of `choices`, which come from a plug-in registry or a fixed list */
+};
+
+struct oct_option {
+    const char *name;        /* "weight-decay" */
+    const char *placeholder; /* "N", "NAME" */
+    const char *fallback;    /* the default as text; "" when it depends on the rest */
+    const char *summary;     /* one line */
+    const char *group;       /* heading in the help: "Model", "Data" … */
+    enum oct_option_type type;
+    double least, most; /* of a number, both allowed */
+};
+
+/* Every option there is, in the order of the help; NULL past the end. */
+OCT_API const struct oct_option *oct_option_at(int index);
+OCT_API const struct oct_option *oct_option_find(const char *name);
+
+/* Choice `index` of an option of type CHOICE, or NULL past the end. */
+OCT_API const char *oct_option_choice(const struct oct_option *option, int index);
+
+/* A configuration with every option at its default. */
+OCT_API OCT_MUST_CHECK oct_status oct_config_create(struct oct_config **out);
+OCT_API void oct_config_destroy(struct oct_config *config);
+
+/* Sets one option from text. NOT_FOUND for a name that is no option (the nearest is suggested),
+ * INVALID for a value that cannot be used, with what was expected; the old value then stays. */
+OCT_API OCT_MUST_CHECK oct_status oct_config_set(struct oct_config *config, const char *name,
+                                                 const char *value);
+
+/* The value as text, valid until it is set again; NULL when there is no such option. */
+OCT_API const char *oct_config_get(const struct oct_config *config, const char *name);
+
+/* Nonzero when the option was set by oct_config_set rather than left at its default. */
+OCT_API int oct_config_is_set(const struct oct_config *config, const char *name);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* trainer.h - one training run: create it from a configuration, run it, evaluate, save.
+ *
+ * A trainer belongs to one thread at a time; different trainers may run on different threads. Its
+ * callbacks are called on the thread that called oct_trainer_run, between steps.
+ */
+#ifndef OCTET_TRAINER_H
+#define OCTET_TRAINER_H
+
+#include <stdint.h>
+
+#include <octet/config.h>
+#include <octet/dataset.h>
+#include <octet/graph.h>
+#include <octet/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct oct_trainer;
+
+enum oct_phase {
+    OCT_PHASE_TRAIN,     /* a step was done */
+    OCT_PHASE_EVALUATE,  /* test batches are being classified */
+    OCT_PHASE_EPOCH_END, /* an epoch and its evaluation were done: test_* are set */
+};
+
+struct oct_progress {
+    enum oct_phase phase;
+    int epoch, n_epochs;             /* epoch counts from 1 */
+    int64_t step, n_steps;           /* of the whole run */
+    int64_t epoch_step, epoch_steps; /* of this epoch, or batches of this evaluation */
+    double loss;                     /* mean training loss of this epoch so far */
+    double accuracy;                 /* training accuracy of this epoch so far, per cent */
+    double learning_rate;
+    double samples_per_s; /* training, all nodes together; evaluation not counted */
+    double seconds, seconds_left;
+    double test_loss, test_accuracy; /* at EPOCH_END */
+};
+
+/* Nonzero asks the trainer to stop: oct_trainer_run then returns CANCELLED after the current step,
+ * and what was learned can still be evaluated and saved. */
+typedef int oct_progress_fn(const struct oct_progress *progress, void *context);
+
+struct oct_hooks {
+    oct_progress_fn *progress; /* may be NULL, as all of these */
+    void *progress_context;
+    oct_graph_build_fn *model; /* your network instead of the option `model` */
+    void *model_context;
+    const struct oct_dataset *train; /* your data instead of the option `data`; borrowed, both or */
+    const struct oct_dataset *test;  /* neither, and kept until the trainer is destroyed */
+};
+
+struct oct_result {
+    double accuracy;           /* of the average model on the test set, per cent */
+    double accuracy_nodes;     /* mean over the nodes' own models, per cent */
+    double loss;               /* of the average model on the test set */
+    double train_loss;         /* mean over the last epoch's steps */
+    double consensus_distance; /* (1/n) sum |z_i - z|^2 / |z|^2 */
+    uint64_t bytes_sent;       /* all messages over all edges */
+    double samples_per_s;      /* training only, all nodes together */
+    double seconds;            /* since oct_trainer_run began, evaluation included */
+    int epochs;                /* finished */
+    int64_t n_parameters;      /* of one node's model */
+    uint64_t workspace_bytes;  /* activations and gradients, all workers */
+    uint64_t state_bytes;      /* parameters, momentum, statistics, all nodes */
+    char model_sha256[65];     /* the average model's parameters, little-endian f32, graph order */
+};
+
+/* Opens the data, builds the network, plans memory and takes all of it. `hooks` may be NULL. */
+OCT_API OCT_MUST_CHECK oct_status oct_trainer_create(const struct oct_config *config,
+                                                     const struct oct_hooks *hooks,
+                                                     struct oct_trainer **out);
+
+/* Trains to the last epoch, evaluating after each. CANCELLED when the progress callback asked to
+ * stop; called again it then goes on from there, to the same bits. NOT_FINITE names the step and
+ * layer where a NaN or infinity first appeared. */
+OCT_API OCT_MUST_CHECK oct_status oct_trainer_run(struct oct_trainer *trainer);
+
+/* Evaluates what has been learned so far and fills `out`; works after CANCELLED too. */
+OCT_API OCT_MUST_CHECK oct_status oct_trainer_result(struct oct_trainer *trainer,
+                                                     struct oct_result *out);
+
+/* Writes the average model (parameters, and statistics such as BatchNorm's) as a safetensors file, all
+ * or nothing: into a file beside it first, then renamed. */
+OCT_API OCT_MUST_CHECK oct_status oct_trainer_save(struct oct_trainer *trainer, const char *path);
+
+/* Gives every node the model saved by oct_trainer_save; momentum starts anew. Names and shapes must
+ * agree: on any failure the model stays as it was. */
+OCT_API OCT_MUST_CHECK oct_status oct_trainer_load(struct oct_trainer *trainer, const char *path);
+
+OCT_API void oct_trainer_destroy(struct oct_trainer *trainer);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* parallel.h - the only place that knows about threads: run `n_items` independent tasks on up to
+ * `n_workers` threads.
+ *
+ * Which worker runs an item is left open, so a task must never let its worker's number influence a
+ * result: the number only picks working memory. That, and summing results in item order afterwards,
+ * is what makes a run's bits independent of the thread count.
+ *
+ * Items start in ascending order. When tasks fail, the caller gets the status and the detail of the
+ * lowest failing item, and items not yet started are skipped.
+ *
+ * A step makes hundreds of these calls, each a fraction of a millisecond, so the pool is kept and
+ * its threads wait for the next call by looking for it briefly, then sleeping. (OpenMP's runtimes
+ * look for milliseconds: on a machine whose cores are shared that made a step six times slower.)
+ *
+ * The pool serves one caller at a time. A second caller, or a task that calls again, runs its items
+ * on its own thread: slower, never wrong.
+ */
+#ifndef OCT_BASE_PARALLEL_H
+#define OCT_BASE_PARALLEL_H
+
+#include "base/fail.h"
+
+/* No more threads than this work at once, whatever is asked for. */
+#define OCT_PARALLEL_MOST 256
+
+typedef oct_status oct__task(void *context, int item, int worker);
+
+OCT_MUST_CHECK oct_status oct__parallel(int n_workers, int n_items, oct__task *task, void *context);
+
+/* How many threads this process may run at once; 1 in a build without threads. */
+int oct__parallel_width(void);
+
+/* False in a build without threads: everything then runs on the caller's thread. */
+int oct__parallel_available(void);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rng.h - randomness as a function: Philox4x32-10 streams without hidden state.
+ *
+ * Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+ *
+ *     block = philox(key = seed, counter = (index, purpose << 24 | layer, step, node))
+ *
+ * A stream is named by (seed, purpose, node, step, layer); block `index` of it is four 32-bit
+ * words, computed from nothing but these numbers. So a run gives the same bits however its nodes
+ * are laid over threads and processes, and a resumed run needs no generator state.
+ *
+ * What each purpose means by `step` and `layer` is written beside it; word w of a stream is word
+ * w % 4 of block w / 4.
+ */
+#ifndef OCT_BASE_RNG_H
+#define OCT_BASE_RNG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum oct__purpose {
+    OCT_PURPOSE_INIT = 1,  /* parameter tensor `layer`; step 0, node 0 (all nodes start equal) */
+    OCT_PURPOSE_SHUFFLE,   /* permutation number `step` of a node's samples */
+    OCT_PURPOSE_AUGMENT,   /* crop and flip of a node's samples in permutation `step` */
+    OCT_PURPOSE_DROPOUT,   /* mask of layer `layer` in training step `step` */
+    OCT_PURPOSE_SYNTHETIC, /* sample `step` of the synthetic dataset, split `layer` */
+    OCT_PURPOSE_SUBSET,    /* which samples --samples keeps */
+    OCT_PURPOSE_TEST,      /* tests and golden files; layer and step as the test likes */
+};
+
+struct oct__stream {
+    uint32_t key[2];
+    uint32_t counter[3]; /* the upper three words; the lowest is the block's index */
+};
+
+struct oct__stream oct__stream(uint64_t seed, enum oct__purpose purpose, uint32_t node,
+                               uint32_t step, uint32_t layer);
+
+/* Four words: block `index` of the stream. */
+void oct__stream_block(const struct oct__stream *stream, uint32_t index, uint32_t out[4]);
+
+/* Words first … first + count − 1 of the stream. */
+void oct__stream_words(const struct oct__stream *stream, uint64_t first, size_t count,
+                       uint32_t *out);
+
+/* Word `w` as a float in [0, 1): its upper 24 bits. */
+static inline float oct__unit_float(uint32_t word) {
+    return (float)(word >> 8) * 0x1p-24f;
+}
+
+/* A word as an integer in [0, n): the high half of a 64-bit product; the bias is below n/2^32. */
+static inline uint32_t oct__below(uint32_t word, uint32_t n) {
+    return (uint32_t)(((uint64_t)word * n) >> 32);
+}
+
+/* Two independent normal values from two words (Box-Muller, in double). */
+void oct__normal_pair(uint32_t word_a, uint32_t word_b, double out[2]);
+
+/* A permutation of 0 … n−1 (Fisher-Yates with words 0 … n−2 of the stream). */
+void oct__permutation(const struct oct__stream *stream, uint32_t n, uint32_t *out);
+
+#endif
