@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cpu.h - the CPU engines: host memory, our element-wise kernels, and a set of products.
+ *
+ * `cpu` takes its products from oneDNN, `portable` from plain C loops; everything else is the same
+ * code, which is also what an accelerator's empty slots fall back to. Operations are written per
+ * *shard*: a piece of one node's batch, small enough that a few of its rows stay in cache, and the
+ * unit that threads share.
+ */
+#ifndef OCT_ENGINE_CPU_H
+#define OCT_ENGINE_CPU_H
+
+#include "base/parallel.h"
+#include "engine/engine.h"
+
+/* Where convolutions come from. `context` is what open returned. Only the three product operations
+ * are passed to these. */
+struct oct__products {
+    const char *name;
+    oct_status (*open)(int n_threads, void **context);
+    void (*close)(void *context);
+    oct_status (*prepare)(void *context, enum oct__op op, const struct oct__lane_form *form,
+                          const struct oct__args *args, struct oct__plan *plan);
+    void (*release)(void *handle);
+    oct__op_fn *run[3]; /* CONV, CONV_DGRAD, CONV_WGRAD */
+};
+
+extern const struct oct__products oct__products_portable;
+extern const struct oct__products oct__products_onednn;
+
+struct oct__cpu_engine {
+    struct oct__engine engine; /* first, so that a pointer to one is a pointer to the other */
+    const struct oct__products *products;
+    void *products_context;
+};
+
+/* Fills a CPU engine over `products`. */
+OCT_MUST_CHECK oct_status oct__cpu_open(const struct oct_engine_kind *kind, int n_threads,
+                                        const struct oct__products *products,
+                                        struct oct__engine **out);
+
+/* One shard of one node in a launch. */
+struct oct__shard {
+    const struct oct__lane *lane;
+    const struct oct__args *args;
+    int node;         /* in the launch, from 0 */
+    int index;        /* of the shard in its node's batch */
+    int first, count; /* samples */
+    int worker;       /* thread of the lane */
+};
+
+typedef oct_status oct__shard_fn(const struct oct__shard *shard);
+
+static inline int oct__shard_count(const struct oct__lane_form *form, int batch) {
+    return (batch + form->shard - 1) / form->shard;
+}
+
+/* Calls `fn` for every shard of every node of the launch, side by side where the lane has threads.
+ */
+OCT_MUST_CHECK oct_status oct__each_shard(const struct oct__lane *lane,
+                                          const struct oct__args *args, int batch,
+                                          oct__shard_fn *fn);
+
+/* Calls `fn` once a node (count and first are 0). */
+OCT_MUST_CHECK oct_status oct__each_node(const struct oct__lane *lane, const struct oct__args *args,
+                                         oct__shard_fn *fn);
+
+/* Operand `index` of the shard's node, from the shard's first sample on. */
+static inline void *oct__shard_at(const struct oct__shard *shard, int index) {
+    const struct oct__tensor *t = &shard->args->t[index];
+    size_t sample = (size_t)t->h * (size_t)t->w * (size_t)t->c * oct__dtype_bytes(t->dtype);
+    return (char *)t->at + (size_t)shard->node * t->stride + (size_t)shard->first * sample;
+}
+
+/* Operand `index` of the shard's node, whole (parameters, statistics). */
+static inline void *oct__node_at(const struct oct__shard *shard, int index) {
+    const struct oct__tensor *t = &shard->args->t[index];
+    return (char *)t->at + (size_t)shard->node * t->stride;
+}
+
+static inline void *oct__thread_scratch(const struct oct__shard *shard) {
+    const struct oct__lane *lane = shard->lane;
+    return (char *)lane->thread_scratch + (size_t)shard->worker * lane->thread_scratch_bytes;
+}
+
+/* cpu_simple.c: input, element-wise operations, optimizer, search for NaN */
+oct__op_fn oct__cpu_batch, oct__cpu_relu, oct__cpu_relu_grad, oct__cpu_add, oct__cpu_dropout,
+    oct__cpu_sgd, oct__cpu_nonfinite;
+
+/* cpu_pool.c */
+oct__op_fn oct__cpu_max_pool, oct__cpu_max_pool_grad, oct__cpu_avg_pool, oct__cpu_avg_pool_grad;
+
+/* cpu_loss.c */
+oct__op_fn oct__cpu_loss;
+
+/* cpu_norm.c */
+oct__op_fn oct__cpu_batch_norm, oct__cpu_batch_norm_eval, oct__cpu_batch_norm_grad,
+    oct__cpu_group_norm, oct__cpu_group_norm_grad, oct__cpu_evonorm, oct__cpu_evonorm_grad;
+
+/* Scratch of the norms: sums of shards that wait to be folded, and kernels' working space. Nothing for
+ * other operations. */
+void oct__cpu_norm_scratch(enum oct__op op, const struct oct__lane_form *form,
+                           const struct oct__args *args, struct oct__plan *plan);
+
+#endif

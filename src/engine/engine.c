@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* engine.c - the list of operations, the list of engines, and calls through an engine's slots. */
+#include "engine/engine.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/fallback.h"
+
+const struct oct__op_info oct__op_info[OCT_OP_COUNT] = {
+#define OCT_OP(name, text, product, operands, summary) {text, product, operands},
+#include "engine/ops.def"
+#undef OCT_OP
+};
+
+#define OCT_OP(name, text, product, operands, summary)                                             \
+    _Static_assert(sizeof(operands) - 1 <= OCT_ARGS_MOST, text " has too many operands");
+#include "engine/ops.def"
+#undef OCT_OP
+
+#define OCT_ENGINE(name) extern const struct oct_engine_kind oct_engine_##name;
+#include "engine/engines.def"
+#undef OCT_ENGINE
+
+static const struct oct_engine_kind *const kinds[] = {
+#define OCT_ENGINE(name) &oct_engine_##name,
+#include "engine/engines.def"
+#undef OCT_ENGINE
+};
+
+const struct oct_engine_kind *oct__engine_at(int index) {
+    return index >= 0 && (size_t)index < OCT_COUNT_OF(kinds) ? kinds[index] : NULL;
+}
+
+oct_status oct__engine_open(const char *name, int n_threads, struct oct__engine **out) {
+    char known[256] = "";
+    for (size_t i = 0; i < OCT_COUNT_OF(kinds); i++) {
+        const struct oct_plugin *plugin = &kinds[i]->plugin;
+        if (strcmp(plugin->name, name) == 0) {
+            if (plugin->unavailable) {
+                OCT_FAIL(UNSUPPORTED, "engine %s: %s", name, plugin->unavailable);
+            }
+            return kinds[i]->open(kinds[i], n_threads, out);
+        }
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", plugin->name);
+    }
+    OCT_FAIL(NOT_FOUND, "engine '%s' is not known; there are %s", name, known);
+}
+
+void oct__engine_close(struct oct__engine *engine) {
+    if (engine) {
+        engine->close(engine);
+    }
+}
+
+oct_status oct__engine_prepare(struct oct__engine *engine, enum oct__op op,
+                               const struct oct__lane_form *form, const struct oct__args *args,
+                               struct oct__plan *plan) {
+    memset(plan, 0, sizeof *plan);
+    if (!engine->run[op]) {
+        return oct__fallback_prepare(engine, op, form, args, plan);
+    }
+    return engine->prepare ? engine->prepare(engine, op, form, args, plan) : OCT_OK;
+}
+
+void oct__engine_release(struct oct__engine *engine, enum oct__op op, void *handle) {
+    if (!handle) {
+        return;
+    }
+    if (!engine->run[op]) {
+        oct__fallback_release(handle);
+    } else if (engine->release) {
+        engine->release(engine, op, handle);
+    }
+}
+
+oct_status oct__engine_run(const struct oct__lane *lane, enum oct__op op,
+                           const struct oct__args *args) {
+    oct__op_fn *run = lane->engine->run[op];
+    return run ? run(lane, args) : oct__fallback_run(lane, op, args);
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* engine.h - an engine owns memory and computes on cohort tensors; nobody else touches them.
+ *
+ * A *cohort tensor* is [node][n][h][w][c]: the same tensor for several nodes, `stride` bytes apart.
+ * A *lane* is a stream of launches: each launch is one operation on the lane's nodes. A CPU has a
+ * lane for each worker thread, covering one node at a time; an accelerator would have one lane that
+ * covers the whole cohort. So the layers above are written once, in terms of launches, and the
+ * engine decides how much runs side by side.
+ *
+ *     nodes >= threads                      nodes < threads
+ *     lane 0: node 0, node 2, …  1 thread   lane 0: all nodes, all threads share
+ *     lane 1: node 1, node 3, …  1 thread           the (node, shard) pieces of each operation
+ *
+ * A node's batch is always cut into *shards* of a fixed size, whatever the thread count, and sums
+ * over the batch are folded in shard order. That is why a run's bits do not depend on threads.
+ *
+ * Addresses in a tensor are the engine's own: outside an engine they may be offset, never
+ * dereferenced (the test engine `fence` makes that a fault). `write` and `read` are the only way in
+ * and out.
+ *
+ * An engine fills the slots it has. An empty slot means: fetch the operands, run the CPU's
+ * operation, put the results back (fallback.c). An engine with memory alone therefore already
+ * trains.
+ */
+#ifndef OCT_ENGINE_ENGINE_H
+#define OCT_ENGINE_ENGINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <octet/plugin.h>
+
+#include "base/fail.h"
+
+enum oct__dtype { OCT_DTYPE_F32, OCT_DTYPE_S32, OCT_DTYPE_U8, OCT_DTYPE_COUNT };
+
+static inline size_t oct__dtype_bytes(enum oct__dtype dtype) {
+    static const size_t bytes[OCT_DTYPE_COUNT] = {
+        [OCT_DTYPE_F32] = 4,
+        [OCT_DTYPE_S32] = 4,
+        [OCT_DTYPE_U8] = 1,
+    };
+    return bytes[dtype];
+}
+
+enum oct__op {
+#define OCT_OP(name, text, product, operands, summary) OCT_OP_##name,
+#include "engine/ops.def"
+#undef OCT_OP
+    OCT_OP_COUNT
+};
+
+struct oct__op_info {
+    const char *name;     /* "conv_dgrad" */
+    int is_product;       /* counts towards the floor */
+    const char *operands; /* "iiIo", see ops.def */
+};
+
+extern const struct oct__op_info oct__op_info[OCT_OP_COUNT];
+
+struct oct__tensor {
+    void *at;      /* the lane's first node; never dereferenced outside an engine */
+    size_t stride; /* bytes from one node to the next; 0: shared by all nodes */
+    enum oct__dtype dtype;
+    int n, h, w, c; /* of one node; n == 0: an optional operand that is absent */
+};
+
+static inline size_t oct__tensor_count(const struct oct__tensor *tensor) {
+    return (size_t)tensor->n * (size_t)tensor->h * (size_t)tensor->w * (size_t)tensor->c;
+}
+
+static inline size_t oct__tensor_bytes(const struct oct__tensor *tensor) {
+    return oct__tensor_count(tensor) * oct__dtype_bytes(tensor->dtype);
+}
+
+union oct__attr {
+    struct oct__conv_attr {
+        int kernel, stride, pad, groups;
+    } conv;
+    struct oct__pool_attr {
+        int kernel_h, kernel_w, stride, pad;
+    } pool;
+    struct oct__norm_attr {
+        int groups;
+        float eps;
+        float momentum; /* of running statistics: run = (1 - momentum) * run + momentum * new */
+    } norm;
+    struct {
+        float rate;
+    } dropout;
+    struct {
+        float beta, decay;
+    } sgd;
+};
+
+#define OCT_ARGS_MOST 16
+
+struct oct__args {
+    struct oct__tensor t[OCT_ARGS_MOST]; /* in the order of ops.def */
+    union oct__attr attr;
+    int layer;    /* the layer's number: part of the name of its random streams */
+    void *handle; /* what `prepare` made for this call */
+};
+
+/* What a call needs besides its operands, found once when a program is planned. */
+struct oct__plan {
+    void *handle;        /* the engine's own; NULL when it needs none */
+    size_t shared_bytes; /* scratch for a launch */
+    size_t thread_bytes; /* scratch for each thread of the lane */
+};
+
+/* The form of a lane, known before its memory is. */
+struct oct__lane_form {
+    int n_nodes;   /* covered by a launch */
+    int n_threads; /* that an operation may use */
+    int shard;     /* samples in a shard */
+};
+
+struct oct__lane {
+    struct oct__engine *engine;
+    struct oct__lane_form form;
+    int first_thread; /* the lane's threads are first_thread … first_thread + n_threads - 1 of the
+                         engine */
+    int first_node;   /* global number of the launch's first node: names random streams */
+    uint64_t seed;
+    uint32_t step;
+    float learning_rate;
+    void *shared_scratch, *thread_scratch;
+    size_t thread_scratch_bytes;
+    int bare; /* products only, without packing and folding: the floor that `bench step` reports */
+};
+
+typedef oct_status oct__op_fn(const struct oct__lane *lane, const struct oct__args *args);
+
+struct oct__engine {
+    const struct oct_engine_kind *kind;
+    int n_threads;
+    int uses_host_memory; /* reads host addresses as they are, so a dataset need not be copied */
+
+    /* Zeroed memory, aligned to 64 bytes. Mandatory, as are free, write and read. */
+    oct_status (*alloc)(struct oct__engine *engine, size_t bytes, const char *what, void **at);
+    void (*free)(struct oct__engine *engine, void *at);
+    oct_status (*write)(struct oct__engine *engine, void *at, const void *host, size_t bytes);
+    oct_status (*read)(struct oct__engine *engine, void *host, const void *at, size_t bytes);
+
+    /* Operands have shapes but no addresses yet. Called from one thread, outside any parallel
+     * region. NULL: no operation needs a plan. */
+    oct_status (*prepare)(struct oct__engine *engine, enum oct__op op,
+                          const struct oct__lane_form *form, const struct oct__args *args,
+                          struct oct__plan *plan);
+    void (*release)(struct oct__engine *engine, enum oct__op op, void *handle);
+
+    oct__op_fn *run[OCT_OP_COUNT]; /* empty: the fallback */
+
+    void (*close)(struct oct__engine *engine);
+};
+
+/* A plug-in: one file with one exported `const struct oct_engine_kind oct_engine_NAME` and a row in
+ * engines.def. */
+struct oct_engine_kind {
+    struct oct_plugin plugin;
+    oct_status (*open)(const struct oct_engine_kind *kind, int n_threads, struct oct__engine **out);
+};
+
+const struct oct_engine_kind *oct__engine_at(int index);
+
+/* Opens by name; NOT_FOUND lists the names, UNSUPPORTED says why one is not in this build. */
+OCT_MUST_CHECK oct_status oct__engine_open(const char *name, int n_threads,
+                                           struct oct__engine **out);
+void oct__engine_close(struct oct__engine *engine);
+
+/* These go through the engine's slots or, where one is empty, through the fallback. */
+OCT_MUST_CHECK oct_status oct__engine_prepare(struct oct__engine *engine, enum oct__op op,
+                                              const struct oct__lane_form *form,
+                                              const struct oct__args *args, struct oct__plan *plan);
+void oct__engine_release(struct oct__engine *engine, enum oct__op op, void *handle);
+OCT_MUST_CHECK oct_status oct__engine_run(const struct oct__lane *lane, enum oct__op op,
+                                          const struct oct__args *args);
+
+#endif

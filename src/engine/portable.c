@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* portable.c - convolution in plain C, and the engine `portable` built on it.
+ *
+ * What every machine can run, and what oneDNN's products are checked against. One layout trick
+ * makes it bearable: weights are repacked once a call so that the innermost loop runs over
+ * neighbouring output channels,
+ *
+ *     forward:          y[o] += x[i] * w[i][o]       packed [row][column][in][out]
+ *     data gradient:    dx[i] += dy[o] * w[o][i]     packed [row][column][out][in]
+ *     weight gradient:  dw[i][o] += x[i] * dy[o]     packed as forward, unpacked when folded
+ *
+ * which any compiler turns into vector code. Sums run in a fixed order (rows, columns, channels),
+ * so results depend on neither threads nor vector width.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "engine/cpu.h"
+
+/* Sizes of one convolution, read once from its operands. */
+struct form {
+    int h, w, out_h, out_w;
+    int kernel, stride, pad, groups;
+    int in, out; /* channels of a group */
+    size_t in_all, out_all;
+};
+
+static struct form form_of(const struct oct__args *a, const struct oct__tensor *x,
+                           const struct oct__tensor *y) {
+    int groups = a->attr.conv.groups;
+    struct form f = {
+        .h = x->h,
+        .w = x->w,
+        .out_h = y->h,
+        .out_w = y->w,
+        .kernel = a->attr.conv.kernel,
+        .stride = a->attr.conv.stride,
+        .pad = a->attr.conv.pad,
+        .groups = groups,
+        .in = x->c / groups,
+        .out = y->c / groups,
+        .in_all = (size_t)x->c,
+        .out_all = (size_t)y->c,
+    };
+    return f;
+}
+
+static size_t weight_count(const struct form *f) {
+    return (size_t)f->groups * (size_t)f->out * (size_t)f->in * (size_t)f->kernel *
+           (size_t)f->kernel;
+}
+
+/* Place of weight (group, out, in, row, column) in the canonical layout. */
+static size_t canonical(const struct form *f, int g, int o, int i, int r, int q) {
+    size_t out = (size_t)g * (size_t)f->out + (size_t)o;
+    return ((out * (size_t)f->in + (size_t)i) * (size_t)f->kernel + (size_t)r) * (size_t)f->kernel +
+           (size_t)q;
+}
+
+/* Place in the packed layouts: [group][row][column][slow][fast]. */
+static size_t packed(const struct form *f, int g, int r, int q, int slow, int fast, int n_fast) {
+    size_t tap = ((size_t)g * (size_t)f->kernel + (size_t)r) * (size_t)f->kernel + (size_t)q;
+    return (tap * (size_t)f->in * (size_t)f->out) + (size_t)slow * (size_t)n_fast + (size_t)fast;
+}
+
+/* `unpack` goes back to the canonical layout; `in_fast` chooses which channel is innermost. */
+static void repack(const struct form *f, const float *from, float *to, int in_fast, int unpack) {
+    for (int g = 0; g < f->groups; g++) {
+        for (int r = 0; r < f->kernel; r++) {
+            for (int q = 0; q < f->kernel; q++) {
+                for (int o = 0; o < f->out; o++) {
+                    for (int i = 0; i < f->in; i++) {
+                        size_t plain = canonical(f, g, o, i, r, q);
+                        size_t other = in_fast ? packed(f, g, r, q, o, i, f->in)
+                                               : packed(f, g, r, q, i, o, f->out);
+                        to[unpack ? plain : other] = from[unpack ? other : plain];
+                    }
+                }
+            }
+        }
+    }
+}
+
+static oct_status portable_open(int n_threads, void **context) {
+    (void)n_threads;
+    *context = NULL;
+    return OCT_OK;
+}
+
+static void portable_close(void *context) {
+    (void)context;
+}
+
+static void portable_release(void *handle) {
+    (void)handle;
+}
+
+/* Shared scratch: packed weights of each node; for weight gradients, those of each shard, and after
+ * them the bias sums of each shard. */
+static oct_status portable_prepare(void *context, enum oct__op op,
+                                   const struct oct__lane_form *form, const struct oct__args *args,
+                                   struct oct__plan *plan) {
+    (void)context;
+    size_t weights = oct__tensor_count(&args->t[op == OCT_OP_CONV_WGRAD ? 2 : 1]);
+    size_t nodes = (size_t)form->n_nodes;
+    if (op == OCT_OP_CONV_WGRAD) {
+        size_t shards = (size_t)oct__shard_count(form, args->t[0].n);
+        plan->shared_bytes = nodes * shards * (weights + (size_t)args->t[1].c) * sizeof(float);
+    } else {
+        plan->shared_bytes = nodes * weights * sizeof(float);
+    }
+    return OCT_OK;
+}
+
+static float *packed_weights(const struct oct__shard *s, const struct form *f) {
+    return (float *)s->lane->shared_scratch + (size_t)s->node * weight_count(f);
+}
+
+/* --- forward --------------------------------------------------------------------------------- */
+
+static oct_status pack_forward(const struct oct__shard *s) {
+    struct form f = form_of(s->args, &s->args->t[0], &s->args->t[3]);
+    repack(&f, oct__node_at(s, 1), packed_weights(s, &f), 0, 0);
+    return OCT_OK;
+}
+
+static void forward_position(const struct form *f, const float *x, const float *weights, int row,
+                             int column, float *y) {
+    for (int g = 0; g < f->groups; g++) {
+        float *to = y + (size_t)g * (size_t)f->out;
+        for (int r = 0; r < f->kernel; r++) {
+            int from_row = row * f->stride - f->pad + r;
+            for (int q = 0; q < f->kernel; q++) {
+                int from_column = column * f->stride - f->pad + q;
+                if (from_row < 0 || from_row >= f->h || from_column < 0 || from_column >= f->w) {
+                    continue;
+                }
+                const float *from =
+                    x + ((size_t)from_row * (size_t)f->w + (size_t)from_column) * f->in_all +
+                    (size_t)g * (size_t)f->in;
+                const float *tap = weights + packed(f, g, r, q, 0, 0, f->out);
+                for (int i = 0; i < f->in; i++, tap += f->out) {
+                    for (int o = 0; o < f->out; o++) {
+                        to[o] += from[i] * tap[o];
+                    }
+                }
+            }
+        }
+    }
+}
+
+static oct_status forward_shard(const struct oct__shard *s) {
+    struct form f = form_of(s->args, &s->args->t[0], &s->args->t[3]);
+    const float *weights = packed_weights(s, &f);
+    const float *bias = s->args->t[2].n ? oct__node_at(s, 2) : NULL;
+    const float *x = oct__shard_at(s, 0);
+    float *y = oct__shard_at(s, 3);
+    for (int i = 0; i < s->count; i++, x += (size_t)f.h * (size_t)f.w * f.in_all) {
+        for (int row = 0; row < f.out_h; row++) {
+            for (int column = 0; column < f.out_w; column++, y += f.out_all) {
+                if (bias) {
+                    memcpy(y, bias, f.out_all * sizeof *y);
+                } else {
+                    memset(y, 0, f.out_all * sizeof *y);
+                }
+                forward_position(&f, x, weights, row, column, y);
+            }
+        }
+    }
+    return OCT_OK;
+}
+
+static oct_status portable_conv(const struct oct__lane *lane, const struct oct__args *args) {
+    OCT_TRY(lane->bare ? OCT_OK : oct__each_node(lane, args, pack_forward));
+    return oct__each_shard(lane, args, args->t[0].n, forward_shard);
+}
+
+/* --- data gradient --------------------------------------------------------------------------- */
+
+static oct_status pack_dgrad(const struct oct__shard *s) {
+    struct form f = form_of(s->args, &s->args->t[2], &s->args->t[0]);
+    repack(&f, oct__node_at(s, 1), packed_weights(s, &f), 1, 0);
+    return OCT_OK;
+}
+
+/* Scatters one output position's gradient to the inputs it came from. */
+static void dgrad_position(const struct form *f, const float *dy, const float *weights, int row,
+                           int column, float *dx) {
+    for (int g = 0; g < f->groups; g++) {
+        const float *from = dy + (size_t)g * (size_t)f->out;
+        for (int r = 0; r < f->kernel; r++) {
+            int to_row = row * f->stride - f->pad + r;
+            for (int q = 0; q < f->kernel; q++) {
+                int to_column = column * f->stride - f->pad + q;
+                if (to_row < 0 || to_row >= f->h || to_column < 0 || to_column >= f->w) {
+                    continue;
+                }
+                float *to = dx + ((size_t)to_row * (size_t)f->w + (size_t)to_column) * f->in_all +
+                            (size_t)g * (size_t)f->in;
+                const float *tap = weights + packed(f, g, r, q, 0, 0, f->in);
+                for (int o = 0; o < f->out; o++, tap += f->in) {
+                    for (int i = 0; i < f->in; i++) {
+                        to[i] += from[o] * tap[i];
+                    }
+                }
+            }
+        }
+    }
+}
+
+static oct_status dgrad_shard(const struct oct__shard *s) {
+    struct form f = form_of(s->args, &s->args->t[2], &s->args->t[0]);
+    const float *weights = packed_weights(s, &f);
+    const float *dy = oct__shard_at(s, 0);
+    float *dx = oct__shard_at(s, 2);
+    size_t image = (size_t)f.h * (size_t)f.w * f.in_all;
+    memset(dx, 0, (size_t)s->count * image * sizeof *dx);
+    for (int i = 0; i < s->count; i++, dx += image) {
+        for (int row = 0; row < f.out_h; row++) {
+            for (int column = 0; column < f.out_w; column++, dy += f.out_all) {
+                dgrad_position(&f, dy, weights, row, column, dx);
+            }
+        }
+    }
+    return OCT_OK;
+}
+
+static oct_status portable_dgrad(const struct oct__lane *lane, const struct oct__args *args) {
+    OCT_TRY(lane->bare ? OCT_OK : oct__each_node(lane, args, pack_dgrad));
+    return oct__each_shard(lane, args, args->t[0].n, dgrad_shard);
+}
+
+/* --- weight gradient ------------------------------------------------------------------------- */
+
+static float *shard_gradient(const struct oct__shard *s, const struct form *f, int index) {
+    size_t shards = (size_t)oct__shard_count(&s->lane->form, s->args->t[0].n);
+    size_t row = (size_t)s->node * shards + (size_t)index;
+    return (float *)s->lane->shared_scratch + row * (weight_count(f) + f->out_all);
+}
+
+static void wgrad_position(const struct form *f, const float *x, const float *dy, int row,
+                           int column, float *dw) {
+    for (int g = 0; g < f->groups; g++) {
+        const float *gradient = dy + (size_t)g * (size_t)f->out;
+        for (int r = 0; r < f->kernel; r++) {
+            int from_row = row * f->stride - f->pad + r;
+            for (int q = 0; q < f->kernel; q++) {
+                int from_column = column * f->stride - f->pad + q;
+                if (from_row < 0 || from_row >= f->h || from_column < 0 || from_column >= f->w) {
+                    continue;
+                }
+                const float *from =
+                    x + ((size_t)from_row * (size_t)f->w + (size_t)from_column) * f->in_all +
+                    (size_t)g * (size_t)f->in;
+                float *tap = dw + packed(f, g, r, q, 0, 0, f->out);
+                for (int i = 0; i < f->in; i++, tap += f->out) {
+                    for (int o = 0; o < f->out; o++) {
+                        tap[o] += from[i] * gradient[o];
+                    }
+                }
+            }
+        }
+    }
+}
+
+static oct_status wgrad_shard(const struct oct__shard *s) {
+    struct form f = form_of(s->args, &s->args->t[0], &s->args->t[1]);
+    float *dw = shard_gradient(s, &f, s->index), *db = dw + weight_count(&f);
+    memset(dw, 0, (weight_count(&f) + f.out_all) * sizeof *dw);
+    const float *x = oct__shard_at(s, 0), *dy = oct__shard_at(s, 1);
+    for (int i = 0; i < s->count; i++, x += (size_t)f.h * (size_t)f.w * f.in_all) {
+        for (int row = 0; row < f.out_h; row++) {
+            for (int column = 0; column < f.out_w; column++, dy += f.out_all) {
+                wgrad_position(&f, x, dy, row, column, dw);
+                for (size_t o = 0; o < f.out_all; o++) {
+                    db[o] += dy[o];
+                }
+            }
+        }
+    }
+    return OCT_OK;
+}
+
+static oct_status wgrad_fold_node(const struct oct__shard *s) {
+    struct form f = form_of(s->args, &s->args->t[0], &s->args->t[1]);
+    size_t count = weight_count(&f);
+    float *sum = shard_gradient(s, &f, 0);
+    for (int shard = 1; shard < oct__shard_count(&s->lane->form, s->args->t[0].n); shard++) {
+        const float *part = shard_gradient(s, &f, shard);
+        for (size_t i = 0; i < count + f.out_all; i++) {
+            sum[i] += part[i];
+        }
+    }
+    repack(&f, sum, oct__node_at(s, 2), 0, 1);
+    if (s->args->t[3].n) {
+        memcpy(oct__node_at(s, 3), sum + count, f.out_all * sizeof *sum);
+    }
+    return OCT_OK;
+}
+
+static oct_status portable_wgrad(const struct oct__lane *lane, const struct oct__args *args) {
+    OCT_TRY(oct__each_shard(lane, args, args->t[0].n, wgrad_shard));
+    return lane->bare ? OCT_OK : oct__each_node(lane, args, wgrad_fold_node);
+}
+
+const struct oct__products oct__products_portable = {
+    .name = "plain C",
+    .open = portable_open,
+    .close = portable_close,
+    .prepare = portable_prepare,
+    .release = portable_release,
+    .run = {portable_conv, portable_dgrad, portable_wgrad},
+};
+
+static oct_status engine_open(const struct oct_engine_kind *kind, int n_threads,
+                              struct oct__engine **out) {
+    return oct__cpu_open(kind, n_threads, &oct__products_portable, out);
+}
+
+const struct oct_engine_kind oct_engine_portable = {
+    .plugin =
+        {
+            .name = "portable",
+            .summary = "plain C products: any machine, and the reference for the others",
+        },
+    .open = engine_open,
+};
