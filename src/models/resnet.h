@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* resnet.h - the stages that every ResNet here is made of. */
+#ifndef OCT_MODELS_RESNET_H
+#define OCT_MODELS_RESNET_H
+
+#include <octet/graph.h>
+
+/* `n_blocks` basic blocks of `channels` channels, the first with `stride`; `name` prefixes its
+ * layers ("stage1"). Returns the stage's value.
+ *
+ *     x ─┬─ conv 3×3 ─ norm ─ act ─ conv 3×3 ─ norm ───┬─ + ─ act
+ *        └─ (conv 1×1 ─ norm, where the shape changes) ┘
+ */
+int oct__resnet_stage(struct oct_graph *graph, const char *name, int x, int n_blocks, int channels,
+                      int stride);
+
+/* The CIFAR form of He et al.: 3×3 stem, three stages of width, 2·width, 4·width, mean, linear. */
+void oct__resnet_cifar(struct oct_graph *graph, int n_blocks, int width);
+
+#endif

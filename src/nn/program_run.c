@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* program_run.c - running a program: resolve each call's tensors, hand it to the engine. */
+#include <string.h>
+
+#include "base/clock.h"
+#include "nn/layer.h"
+#include "nn/program.h"
+
+void *oct__program_at(const struct oct__program *program, const struct oct__bases *bases,
+                      int tensor, int node) {
+    const struct oct__program_tensor *t = &program->tensors[tensor];
+    if (t->home == OCT_HOME_DATA) {
+        return tensor == program->images ? bases->images : bases->lut;
+    }
+    return (char *)bases->at[t->home] + (size_t)node * bases->stride[t->home] + t->offset;
+}
+
+static struct oct__tensor resolve(const struct oct__program *program,
+                                  const struct oct__bases *bases, int tensor) {
+    struct oct__tensor t = program->tensors[tensor].shape;
+    t.at = oct__program_at(program, bases, tensor, 0);
+    t.stride = bases->stride[program->tensors[tensor].home];
+    return t;
+}
+
+static oct_status run_call(const struct oct__program *program, size_t index,
+                           const struct oct__lane *lane, const struct oct__bases *bases) {
+    const struct oct__program_call *call = &program->calls[index];
+    struct oct__args args;
+    for (int i = 0; i < OCT_ARGS_MOST; i++) {
+        if (call->tensors[i] >= 0) {
+            args.t[i] = resolve(program, bases, call->tensors[i]);
+        } else {
+            memset(&args.t[i], 0, sizeof args.t[i]);
+        }
+    }
+    args.attr = call->attr;
+    args.layer = call->layer;
+    args.handle = call->plan.handle;
+    return oct__engine_run(lane, call->op, &args);
+}
+
+oct_status oct__program_run(const struct oct__program *program, const struct oct__lane *lane,
+                            const struct oct__bases *bases, size_t from, size_t to,
+                            const struct oct__profile *profile) {
+    for (size_t i = from; i < to; i++) {
+        double start = profile ? oct__seconds() : 0.0;
+        OCT_TRY(run_call(program, i, lane, bases));
+        if (profile) {
+            profile->seconds[i] += oct__seconds() - start;
+        }
+    }
+    return OCT_OK;
+}
+
+oct_status oct__program_run_floor(const struct oct__program *program, const struct oct__lane *lane,
+                                  const struct oct__bases *bases) {
+    struct oct__lane bare = *lane;
+    bare.bare = 1;
+    for (size_t i = 0; i < program->n_calls; i++) {
+        if (oct__op_info[program->calls[i].op].is_product) {
+            OCT_TRY(run_call(program, i, &bare, bases));
+        }
+    }
+    return OCT_OK;
+}
+
+/* --- looking for the first NaN ---------------------------------------------------------------- */
+
+/* Node of the launch in which `tensor` has an element that is not finite; -1: none. */
+static oct_status search(const struct oct__program *program, const struct oct__lane *lane,
+                         const struct oct__bases *bases, struct oct__tensor tensor, int *node,
+                         int *count) {
+    struct oct__args args;
+    memset(&args, 0, sizeof args);
+    args.t[0] = tensor;
+    args.t[1] = resolve(program, bases, program->flag);
+    args.handle = program->search_plan.handle;
+    OCT_TRY(oct__engine_run(lane, OCT_OP_NONFINITE, &args));
+    *node = -1;
+    for (int i = 0; i < lane->form.n_nodes; i++) {
+        int32_t found = 0;
+        OCT_TRY(program->engine->read(program->engine, &found,
+                                      oct__program_at(program, bases, program->flag, i),
+                                      sizeof found));
+        if (found > 0) {
+            *node = i;
+            *count = found;
+            return OCT_OK;
+        }
+    }
+    return OCT_OK;
+}
+
+static oct_status search_params(const struct oct__program *program, const struct oct__lane *lane,
+                                const struct oct__bases *bases) {
+    const struct oct__row *params = &program->graph->params;
+    for (size_t i = 0; i < params->n_items; i++) {
+        const struct oct__param *param = &params->items[i];
+        struct oct__tensor t = {
+            .at = (char *)bases->at[OCT_HOME_PARAM] + param->offset * sizeof(float),
+            .stride = bases->stride[OCT_HOME_PARAM],
+            .dtype = OCT_DTYPE_F32,
+            .n = 1,
+            .h = 1,
+            .w = 1,
+            .c = (int)param->count,
+        };
+        int node, count;
+        OCT_TRY(search(program, lane, bases, t, &node, &count));
+        if (node >= 0) {
+            OCT_FAIL(NOT_FINITE,
+                     "node %d: parameter %s has %d elements that are not finite: an earlier update "
+                     "overflowed; lower the learning rate (lr)",
+                     lane->first_node + node, param->name, count);
+        }
+    }
+    return OCT_OK;
+}
+
+oct_status oct__program_find_nonfinite(const struct oct__program *program,
+                                       const struct oct__lane *lane,
+                                       const struct oct__bases *bases) {
+    OCT_TRY(search_params(program, lane, bases));
+    for (size_t i = 0; i < program->n_calls; i++) {
+        const struct oct__program_call *call = &program->calls[i];
+        const char *operands = oct__op_info[call->op].operands;
+        OCT_TRY(run_call(program, i, lane, bases));
+        for (int j = 0; operands[j]; j++) {
+            if (call->tensors[j] < 0 || !strchr("oOb", operands[j])) {
+                continue;
+            }
+            struct oct__tensor t = resolve(program, bases, call->tensors[j]);
+            if (t.dtype != OCT_DTYPE_F32) {
+                continue;
+            }
+            int node, count;
+            OCT_TRY(search(program, lane, bases, t, &node, &count));
+            if (node >= 0) {
+                OCT_FAIL(NOT_FINITE,
+                         "node %d: layer %s, operation %s: %d of its results are not finite; lower "
+                         "the learning rate (lr)",
+                         lane->first_node + node,
+                         call->layer >= 0 ? program->graph->layers[call->layer].name : "update",
+                         oct__op_info[call->op].name, count);
+            }
+        }
+    }
+    return OCT_OK;
+}
+
+struct oct__lane_need oct__program_need(const struct oct__program *program) {
+    size_t nodes = (size_t)program->form.n_nodes, threads = (size_t)program->form.n_threads;
+    struct oct__lane_need need = {
+        .work_stride = program->work_bytes,
+        .grad_stride =
+            program->mode == OCT_MODE_TRAIN ? program->graph->params.n_elements * sizeof(float) : 0,
+        .shared_scratch = program->shared_scratch_bytes,
+        .thread_scratch = program->thread_scratch_bytes,
+    };
+    need.total_bytes = nodes * (need.work_stride + need.grad_stride) + need.shared_scratch +
+                       threads * need.thread_scratch;
+    return need;
+}
