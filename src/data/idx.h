@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* idx.h - the idx files of MNIST and its relatives.
+ *
+ *     offset 0   0, 0, element type (8: unsigned byte), number of dimensions d
+ *     offset 4   d sizes, 32 bits each, big-endian
+ *     then       the elements, last dimension fastest
+ */
+#ifndef OCT_DATA_IDX_H
+#define OCT_DATA_IDX_H
+
+#include "data/data.h"
+
+#define OCT_IDX_DIMS 3
+
+struct oct__idx {
+    uint32_t dims[OCT_IDX_DIMS];
+    const uint8_t *elements; /* inside the parsed bytes */
+    size_t n_elements;
+};
+
+/* Reads the header and holds it against the length; `file` is for messages. Bytes are hostile. */
+OCT_MUST_CHECK oct_status oct__idx_parse(const char *file, const uint8_t *bytes, size_t n_bytes,
+                                         int n_dims, struct oct__idx *out);
+
+/* One file of images and one of labels, as found in memory. */
+struct oct__idx_pair {
+    const char *image_file, *label_file; /* for messages */
+    const uint8_t *images, *labels;
+    size_t n_image_bytes, n_label_bytes;
+};
+
+/* A dataset of one channel from both files: images must be `side` x `side` and get `border` black
+ * pixels on every side. */
+OCT_MUST_CHECK oct_status oct__idx_dataset(const char *name, const struct oct__idx_pair *pair,
+                                           int side, int border, int n_classes,
+                                           struct oct_dataset **out);
+
+#endif

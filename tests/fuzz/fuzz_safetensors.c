@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fuzz_safetensors.c - parameter files, read for a model of three tensors.
+ *
+ * What is accepted must hold every word of the file's data exactly once; what is refused must leave
+ * the parameters as they were.
+ */
+#include "fuzz.h"
+
+#include <string.h>
+
+#include "train/safetensors.h"
+
+enum { N_ELEMENTS = 48, N_VALUES = 4 + 3 + 6 };
+
+static struct oct__param params[] = {
+    {.name = "a.weight", .n = 2, .h = 1, .w = 2, .c = 1, .n_dims = 4, .count = 4, .offset = 0},
+    {.name = "a.bias", .n = 1, .h = 1, .w = 1, .c = 3, .n_dims = 1, .count = 3, .offset = 16},
+    {.name = "b.weight", .n = 3, .h = 1, .w = 1, .c = 2, .n_dims = 2, .count = 6, .offset = 32},
+};
+
+static const struct oct__row row = {.items = params, .n_items = 3, .n_elements = N_ELEMENTS};
+
+static uint32_t word_at(const void *from) {
+    uint32_t word;
+    memcpy(&word, from, sizeof word);
+    return word;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
+    float values[N_ELEMENTS], before[N_ELEMENTS];
+    memset(before, 0x5A, sizeof before);
+    memcpy(values, before, sizeof values);
+    if (oct__safetensors_parse("file", bytes, n_bytes, &row, values) != OCT_OK) {
+        FUZZ_CHECK(memcmp(values, before, sizeof values) == 0);
+        return 0;
+    }
+    FUZZ_CHECK(n_bytes >= 8 + 4 * N_VALUES);
+    uint64_t expected = 0, total = 0;
+    for (size_t i = n_bytes - 4 * N_VALUES; i < n_bytes; i += 4) {
+        uint32_t word = (uint32_t)bytes[i] | (uint32_t)bytes[i + 1] << 8 |
+                        (uint32_t)bytes[i + 2] << 16 | (uint32_t)bytes[i + 3] << 24;
+        expected += (uint64_t)word * word % 1000003;
+    }
+    for (size_t p = 0; p < row.n_items; p++) {
+        for (size_t i = 0; i < params[p].count; i++) {
+            uint32_t word = word_at(&values[params[p].offset + i]);
+            total += (uint64_t)word * word % 1000003;
+        }
+    }
+    FUZZ_CHECK(total == expected);
+    FUZZ_CHECK(values[params[0].count] == 0.0F); /* gaps are 0 */
+    return 0;
+}
