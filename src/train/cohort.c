@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cohort.c - state and lanes of a process's nodes; steps and evaluations over them. */
+#include "train/cohort.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/parallel.h"
+
+/* --- memory ---------------------------------------------------------------------------------- */
+
+/* Host memory that a cohort keeps; everything here is freed in oct__cohort_destroy. */
+#define TAKE(pointer, count)                                                                       \
+    do {                                                                                           \
+        void *memory_;                                                                             \
+        OCT_TRY(oct__alloc_array((size_t)(count), sizeof *(pointer), "cohort", &memory_));         \
+        (pointer) = memory_;                                                                       \
+    } while (0)
+
+static void engine_free(struct oct__engine *engine, void *at) {
+    if (at) {
+        engine->free(engine, at);
+    }
+}
+
+/* Training and test images are normalized alike, by what was measured on the training images. */
+static oct_status make_resident(struct oct__engine *engine, const struct oct_dataset *dataset,
+                                const struct oct_dataset *normalization,
+                                struct oct__resident *resident) {
+    float lut[OCT_DATA_CHANNELS * 256];
+    oct__dataset_lut(normalization, lut);
+    resident->dataset = dataset;
+    OCT_TRY(engine->alloc(engine, sizeof lut, "look-up table", &resident->lut));
+    OCT_TRY(engine->write(engine, resident->lut, lut, sizeof lut));
+    if (engine->uses_host_memory) {
+        resident->images = dataset->images;
+        resident->is_borrowed = 1;
+        return OCT_OK;
+    }
+    size_t bytes = (size_t)dataset->n_samples * (size_t)dataset->height * (size_t)dataset->width *
+                   (size_t)dataset->channels;
+    OCT_TRY(engine->alloc(engine, bytes, "dataset", &resident->images));
+    return engine->write(engine, resident->images, dataset->images, bytes);
+}
+
+static void drop_resident(struct oct__engine *engine, struct oct__resident *resident) {
+    engine_free(engine, resident->lut);
+    if (!resident->is_borrowed) {
+        engine_free(engine, resident->images);
+    }
+}
+
+static oct_status make_lane(struct oct__cohort *cohort, const struct oct__program *program,
+                            const struct oct__resident *data, int first_thread,
+                            struct oct__cohort_lane *lane) {
+    struct oct__engine *engine = cohort->engine;
+    struct oct__lane_need need = oct__program_need(program);
+    size_t nodes = (size_t)program->form.n_nodes, threads = (size_t)program->form.n_threads;
+    lane->lane = (struct oct__lane){
+        .engine = engine,
+        .form = program->form,
+        .first_thread = first_thread,
+        .seed = cohort->config.seed,
+        .thread_scratch_bytes = need.thread_scratch,
+    };
+    OCT_TRY(engine->alloc(engine, nodes * need.work_stride, "activations", &lane->work));
+    OCT_TRY(engine->alloc(engine, nodes * need.grad_stride, "gradients", &lane->grad));
+    OCT_TRY(engine->alloc(engine, need.shared_scratch + threads * need.thread_scratch, "scratch",
+                          &lane->scratch));
+    lane->lane.shared_scratch = lane->scratch;
+    lane->lane.thread_scratch = (char *)lane->scratch + need.shared_scratch;
+    lane->bases.at[OCT_HOME_WORK] = lane->work;
+    lane->bases.at[OCT_HOME_GRAD] = lane->grad;
+    lane->bases.stride[OCT_HOME_WORK] = need.work_stride;
+    lane->bases.stride[OCT_HOME_GRAD] = need.grad_stride;
+    lane->bases.images = data->images;
+    lane->bases.lut = data->lut;
+    TAKE(lane->picks, program->batch);
+    TAKE(lane->results, 2 * program->batch);
+    return OCT_OK;
+}
+
+static void drop_lane(struct oct__engine *engine, struct oct__cohort_lane *lane) {
+    engine_free(engine, lane->work);
+    engine_free(engine, lane->grad);
+    engine_free(engine, lane->scratch);
+    oct__free(lane->picks);
+    oct__free(lane->results);
+}
+
+static oct_status make_programs(struct oct__cohort *cohort) {
+    const struct oct__cohort_config *c = &cohort->config;
+    const int together =
+        c->n_nodes < c->n_threads; /* one launch for all nodes, threads inside it */
+    struct oct__program_config step = {
+        .mode = OCT_MODE_TRAIN,
+        .batch = c->batch,
+        .form = {.n_nodes = together ? c->n_nodes : 1,
+                 .n_threads = together ? c->n_threads : 1,
+                 .shard = OCT_SHARD},
+        .dataset_images = (int)c->train->n_samples,
+        .dataset_height = c->train->height,
+        .dataset_width = c->train->width,
+        .beta = c->beta,
+        .decay = c->decay,
+    };
+    struct oct__program_config eval = step;
+    eval.mode = OCT_MODE_EVAL;
+    eval.batch = OCT_EVAL_BATCH;
+    eval.form.n_nodes = eval.form.n_threads = 1;
+    eval.dataset_images = (int)c->test->n_samples;
+    OCT_TRY(oct__program_create(cohort->engine, c->graph, &step, &cohort->step_program));
+    OCT_TRY(oct__program_create(cohort->engine, c->graph, &eval, &cohort->eval_program));
+    cohort->n_lanes = together ? 1 : c->n_threads;
+    cohort->n_eval_batches = (c->test->n_samples + OCT_EVAL_BATCH - 1) / OCT_EVAL_BATCH;
+    cohort->n_eval_lanes =
+        cohort->n_eval_batches < c->n_threads ? (int)cohort->n_eval_batches : c->n_threads;
+    return OCT_OK;
+}
+
+static oct_status make_lanes(struct oct__cohort *cohort) {
+    TAKE(cohort->lanes, cohort->n_lanes);
+    TAKE(cohort->eval_lanes, cohort->n_eval_lanes);
+    for (int i = 0; i < cohort->n_lanes; i++) {
+        OCT_TRY(make_lane(cohort, cohort->step_program, &cohort->train, i, &cohort->lanes[i]));
+    }
+    for (int i = 0; i < cohort->n_eval_lanes; i++) {
+        OCT_TRY(make_lane(cohort, cohort->eval_program, &cohort->test, i, &cohort->eval_lanes[i]));
+    }
+    cohort->workspace_bytes =
+        (uint64_t)cohort->n_lanes * oct__program_need(cohort->step_program).total_bytes;
+    return OCT_OK;
+}
+
+/* Every node starts with the same parameters. */
+static oct_status make_state(struct oct__cohort *cohort) {
+    struct oct__engine *engine = cohort->engine;
+    const struct oct_graph *graph = cohort->config.graph;
+    size_t params = graph->params.n_elements, stats = graph->stats.n_elements;
+    cohort->stride[OCT_HOME_PARAM] = cohort->stride[OCT_HOME_MOMENTUM] = params * sizeof(float);
+    cohort->stride[OCT_HOME_STAT] = stats * sizeof(float);
+    size_t longest = params > stats ? params : stats;
+    TAKE(cohort->host_row, longest);
+    TAKE(cohort->host_sum, longest);
+    for (int home = 0; home <= OCT_HOME_STAT; home++) {
+        size_t bytes = (size_t)cohort->config.n_nodes * cohort->stride[home];
+        OCT_TRY(engine->alloc(engine, bytes, "state", &cohort->state[home]));
+        cohort->state_bytes += bytes;
+    }
+    OCT_TRY(engine->alloc(engine, cohort->stride[OCT_HOME_PARAM], "average",
+                          &cohort->average[OCT_HOME_PARAM]));
+    OCT_TRY(engine->alloc(engine, cohort->stride[OCT_HOME_STAT], "average",
+                          &cohort->average[OCT_HOME_STAT]));
+    oct__row_init(&graph->stats, cohort->config.seed, cohort->host_row);
+    OCT_TRY(oct__cohort_write(cohort, OCT_HOME_STAT, cohort->host_row));
+    oct__row_init(&graph->params, cohort->config.seed, cohort->host_row);
+    return oct__cohort_write(cohort, OCT_HOME_PARAM, cohort->host_row);
+}
+
+/* Row r goes to node r mod n. */
+static oct_status deal_rows(struct oct__cohort *cohort) {
+    const struct oct__cohort_config *c = &cohort->config;
+    const uint32_t n_nodes = (uint32_t)c->n_nodes;
+    TAKE(cohort->samplers, n_nodes);
+    TAKE(cohort->node_rows, c->n_rows);
+    uint32_t next = 0;
+    for (uint32_t node = 0; node < n_nodes; node++) {
+        uint32_t first = next;
+        for (uint32_t r = node; r < c->n_rows; r += n_nodes) {
+            cohort->node_rows[next++] = c->rows[r];
+        }
+        OCT_TRY(oct__sampler_init(&cohort->samplers[node], c->seed, node, cohort->node_rows + first,
+                                  next - first));
+    }
+    return OCT_OK;
+}
+
+static oct_status fill(struct oct__cohort *cohort) {
+    const struct oct__cohort_config *c = &cohort->config;
+    if (c->train->height != c->test->height || c->train->width != c->test->width ||
+        c->train->channels != c->test->channels) {
+        OCT_FAIL(SHAPE, "training images are %dx%dx%d and test images %dx%dx%d", c->train->height,
+                 c->train->width, c->train->channels, c->test->height, c->test->width,
+                 c->test->channels);
+    }
+    if (c->train->n_classes != c->test->n_classes) {
+        OCT_FAIL(SHAPE, "the training set has %d classes and the test set %d", c->train->n_classes,
+                 c->test->n_classes);
+    }
+    OCT_TRY(make_resident(cohort->engine, c->train, c->train, &cohort->train));
+    OCT_TRY(make_resident(cohort->engine, c->test, c->train, &cohort->test));
+    OCT_TRY(make_programs(cohort));
+    OCT_TRY(make_lanes(cohort));
+    OCT_TRY(make_state(cohort));
+    OCT_TRY(deal_rows(cohort));
+    TAKE(cohort->batch_loss, cohort->n_eval_batches);
+    TAKE(cohort->batch_hits, cohort->n_eval_batches);
+    return OCT_OK;
+}
+
+oct_status oct__cohort_create(const struct oct__cohort_config *config, struct oct__cohort **out) {
+    void *memory;
+    OCT_TRY(oct__alloc(sizeof(struct oct__cohort), "cohort", &memory));
+    struct oct__cohort *cohort = memory;
+    cohort->config = *config;
+    cohort->engine = config->engine;
+    oct_status status = fill(cohort);
+    if (status != OCT_OK) {
+        oct__cohort_destroy(cohort);
+        return status;
+    }
+    *out = cohort;
+    return OCT_OK;
+}
+
+void oct__cohort_destroy(struct oct__cohort *cohort) {
+    if (!cohort) {
+        return;
+    }
+    struct oct__engine *engine = cohort->engine;
+    for (int i = 0; cohort->lanes && i < cohort->n_lanes; i++) {
+        drop_lane(engine, &cohort->lanes[i]);
+    }
+    for (int i = 0; cohort->eval_lanes && i < cohort->n_eval_lanes; i++) {
+        drop_lane(engine, &cohort->eval_lanes[i]);
+    }
+    for (int node = 0; cohort->samplers && node < cohort->config.n_nodes; node++) {
+        oct__sampler_fini(&cohort->samplers[node]);
+    }
+    for (int home = 0; home <= OCT_HOME_STAT; home++) {
+        engine_free(engine, cohort->state[home]);
+        engine_free(engine, cohort->average[home]);
+    }
+    oct__program_destroy(cohort->step_program);
+    oct__program_destroy(cohort->eval_program);
+    drop_resident(engine, &cohort->train);
+    drop_resident(engine, &cohort->test);
+    oct__free(cohort->lanes);
+    oct__free(cohort->eval_lanes);
+    oct__free(cohort->samplers);
+    oct__free(cohort->node_rows);
+    oct__free(cohort->host_row);
+    oct__free(cohort->host_sum);
+    oct__free(cohort->batch_loss);
+    oct__free(cohort->batch_hits);
+    oct__free(cohort);
+}
+
+/* --- a step ---------------------------------------------------------------------------------- */
+
+struct step_job {
+    struct oct__cohort *cohort;
+    uint32_t step;
+    float learning_rate;
+    struct oct__node_step *nodes;
+};
+
+struct oct__bases oct__cohort_bases(const struct oct__cohort *cohort,
+                                    const struct oct__cohort_lane *lane, int first_node) {
+    struct oct__bases bases = lane->bases;
+    for (int home = 0; home <= OCT_HOME_STAT; home++) {
+        bases.at[home] = (char *)cohort->state[home] + (size_t)first_node * cohort->stride[home];
+        bases.stride[home] = cohort->stride[home];
+    }
+    return bases;
+}
+
+/* Reads a launch's losses and hits of one node and sums them, in sample order. */
+static oct_status read_results(struct oct__cohort *cohort, const struct oct__program *program,
+                               struct oct__cohort_lane *lane, const struct oct__bases *bases,
+                               int node, double *loss, int *n_hits) {
+    struct oct__engine *engine = cohort->engine;
+    size_t n = (size_t)program->batch;
+    float *losses = lane->results, *hits = lane->results + n;
+    OCT_TRY(engine->read(engine, losses, oct__program_at(program, bases, program->loss, node),
+                         n * sizeof *losses));
+    OCT_TRY(engine->read(engine, hits, oct__program_at(program, bases, program->hit, node),
+                         n * sizeof *hits));
+    *loss = 0.0;
+    *n_hits = 0;
+    for (size_t i = 0; i < n; i++) {
+        *loss += (double)losses[i];
+        *n_hits += hits[i] != 0.0F;
+    }
+    return OCT_OK;
+}
+
+static oct_status step_launch(void *context, int item, int worker) {
+    const struct step_job *job = context;
+    struct oct__cohort *cohort = job->cohort;
+    const struct oct__program *program = cohort->step_program;
+    struct oct__cohort_lane *lane = &cohort->lanes[worker];
+    const int n = program->form.n_nodes, first = item * n;
+    struct oct__bases bases = oct__cohort_bases(cohort, lane, first);
+    lane->lane.first_node = first;
+    lane->lane.step = job->step;
+    lane->lane.learning_rate = job->learning_rate;
+    for (int i = 0; i < n; i++) {
+        oct__sampler_batch(&cohort->samplers[first + i], cohort->train.dataset, job->step,
+                           program->batch, cohort->config.pad, lane->picks);
+        OCT_TRY(cohort->engine->write(cohort->engine,
+                                      oct__program_at(program, &bases, program->picks, i),
+                                      lane->picks, (size_t)program->batch * sizeof *lane->picks));
+    }
+    OCT_TRY(oct__program_run(program, &lane->lane, &bases, 0, program->n_forward, NULL));
+    for (int i = 0; i < n; i++) {
+        struct oct__node_step *node = &job->nodes[first + i];
+        OCT_TRY(read_results(cohort, program, lane, &bases, i, &node->loss, &node->n_hits));
+        node->loss /= program->batch;
+        if (!isfinite(node->loss)) {
+            OCT_TRY(oct__program_find_nonfinite(program, &lane->lane, &bases));
+            OCT_FAIL(NOT_FINITE, "node %d: the loss is %g", first + i, node->loss);
+        }
+    }
+    return oct__program_run(program, &lane->lane, &bases, program->n_forward, program->n_calls,
+                            NULL);
+}
+
+oct_status oct__cohort_step(struct oct__cohort *cohort, uint32_t step, float learning_rate,
+                            struct oct__node_step *nodes) {
+    struct step_job job = {cohort, step, learning_rate, nodes};
+    int n_launches = cohort->config.n_nodes / cohort->step_program->form.n_nodes;
+    oct_status status = oct__parallel(cohort->n_lanes, n_launches, step_launch, &job);
+    return status == OCT_OK ? OCT_OK : oct__fail_within(status, "step %u: ", step);
+}
+
+/* --- evaluation ------------------------------------------------------------------------------ */
+
+struct eval_job {
+    struct oct__cohort *cohort;
+    void *params, *stats;
+    int64_t first_batch;
+};
+
+/* The last batch is filled up with samples that count for nothing (label -1). */
+static oct_status eval_batch(void *context, int item, int worker) {
+    const struct eval_job *job = context;
+    struct oct__cohort *cohort = job->cohort;
+    const struct oct__program *program = cohort->eval_program;
+    const struct oct_dataset *test = cohort->test.dataset;
+    struct oct__cohort_lane *lane = &cohort->eval_lanes[worker];
+    struct oct__bases bases = lane->bases;
+    bases.at[OCT_HOME_PARAM] = job->params;
+    bases.at[OCT_HOME_STAT] = job->stats;
+    int64_t batch = job->first_batch + item, first = batch * OCT_EVAL_BATCH;
+    for (int i = 0; i < OCT_EVAL_BATCH; i++) {
+        int64_t row = first + i;
+        lane->picks[i] = row < test->n_samples
+                             ? (struct oct__pick){.row = (int32_t)row, .label = test->labels[row]}
+                             : (struct oct__pick){.row = 0, .label = -1};
+    }
+    OCT_TRY(cohort->engine->write(cohort->engine,
+                                  oct__program_at(program, &bases, program->picks, 0), lane->picks,
+                                  OCT_EVAL_BATCH * sizeof *lane->picks));
+    OCT_TRY(oct__program_run(program, &lane->lane, &bases, 0, program->n_calls, NULL));
+    return read_results(cohort, program, lane, &bases, 0, &cohort->batch_loss[batch],
+                        &cohort->batch_hits[batch]);
+}
+
+/* Batches of a lane between two reports of progress. */
+#define EVAL_STRIDE 8
+
+oct_status oct__cohort_evaluate(struct oct__cohort *cohort, int node, oct__evaluate_fn *progress,
+                                void *context, double *loss, double *accuracy) {
+    const int64_t n_samples = cohort->test.dataset->n_samples;
+    const int64_t n_batches = cohort->n_eval_batches;
+    const int64_t stride = (int64_t)cohort->n_eval_lanes * EVAL_STRIDE;
+    struct eval_job job = {.cohort = cohort};
+    void **from = node < 0 ? cohort->average : cohort->state;
+    size_t row = node < 0 ? 0 : (size_t)node;
+    job.params = (char *)from[OCT_HOME_PARAM] + row * cohort->stride[OCT_HOME_PARAM];
+    job.stats = (char *)from[OCT_HOME_STAT] + row * cohort->stride[OCT_HOME_STAT];
+    while (job.first_batch < n_batches) {
+        int64_t left = n_batches - job.first_batch, take = left < stride ? left : stride;
+        OCT_TRY(oct__parallel(cohort->n_eval_lanes, (int)take, eval_batch, &job));
+        job.first_batch += take;
+        if (progress && progress(job.first_batch, n_batches, context)) {
+            OCT_FAIL(CANCELLED, "stopped during evaluation");
+        }
+    }
+    double loss_sum = 0.0;
+    int64_t n_hits = 0;
+    for (int64_t i = 0; i < n_batches; i++) {
+        loss_sum += cohort->batch_loss[i];
+        n_hits += cohort->batch_hits[i];
+    }
+    *loss = loss_sum / (double)n_samples;
+    *accuracy = 100.0 * (double)n_hits / (double)n_samples;
+    return OCT_OK;
+}
+
+/* --- the average model ----------------------------------------------------------------------- */
+
+static oct_status read_row(struct oct__cohort *cohort, int home, int node) {
+    const char *at = (char *)cohort->state[home] + (size_t)node * cohort->stride[home];
+    return cohort->engine->read(cohort->engine, cohort->host_row, at, cohort->stride[home]);
+}
+
+/* Sums in double, in node order, beginning with node 0 itself: one node's average is that node to the bit,
+ * negative zeros included. */
+static oct_status average_row(struct oct__cohort *cohort, int home) {
+    const size_t n = cohort->stride[home] / sizeof(float);
+    for (int node = 0; node < cohort->config.n_nodes; node++) {
+        OCT_TRY(read_row(cohort, home, node));
+        for (size_t i = 0; i < n; i++) {
+            double value = (double)cohort->host_row[i];
+            cohort->host_sum[i] = node == 0 ? value : cohort->host_sum[i] + value;
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        cohort->host_sum[i] /= cohort->config.n_nodes;
+        cohort->host_row[i] = (float)cohort->host_sum[i];
+    }
+    return cohort->engine->write(cohort->engine, cohort->average[home], cohort->host_row,
+                                 cohort->stride[home]);
+}
+
+oct_status oct__cohort_average(struct oct__cohort *cohort, double *distance) {
+    OCT_TRY(average_row(cohort, OCT_HOME_STAT));
+    OCT_TRY(average_row(cohort, OCT_HOME_PARAM));
+    const size_t n = cohort->stride[OCT_HOME_PARAM] / sizeof(float);
+    double apart = 0.0, norm = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        norm += cohort->host_sum[i] * cohort->host_sum[i];
+    }
+    for (int node = 0; node < cohort->config.n_nodes; node++) {
+        OCT_TRY(read_row(cohort, OCT_HOME_PARAM, node));
+        for (size_t i = 0; i < n; i++) {
+            double d = (double)cohort->host_row[i] - cohort->host_sum[i];
+            apart += d * d;
+        }
+    }
+    *distance = norm > 0.0 ? apart / cohort->config.n_nodes / norm : 0.0;
+    return OCT_OK;
+}
+
+oct_status oct__cohort_read_average(struct oct__cohort *cohort, enum oct__home home, float *row) {
+    return cohort->engine->read(cohort->engine, row, cohort->average[home], cohort->stride[home]);
+}
+
+oct_status oct__cohort_write(struct oct__cohort *cohort, enum oct__home home, const float *row) {
+    const size_t bytes = cohort->stride[home];
+    for (int node = 0; node < cohort->config.n_nodes; node++) {
+        char *at = (char *)cohort->state[home] + (size_t)node * bytes;
+        OCT_TRY(cohort->engine->write(cohort->engine, at, row, bytes));
+    }
+    return OCT_OK;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cohort.h - the nodes that a process hosts: their state, the lanes that work on them, one step.
+ *
+ *     state, as long as the run:     params   [node][element]      workspace, a lane's own:
+ *                                    momentum [node][element]      activations, gradients, scratch
+ *                                    stats    [node][element]
+ *
+ * So memory is nodes × state + lanes × workspace. A cohort does one step of every node and
+ * classifies samples with a given row of parameters; what a run is (epochs, schedule, messages)
+ * lies above, in trainer.c.
+ */
+#ifndef OCT_TRAIN_COHORT_H
+#define OCT_TRAIN_COHORT_H
+
+#include "data/sampler.h"
+#include "nn/program.h"
+
+/* Samples in a shard: a constant, never derived from the thread count (engine.h says why). */
+#define OCT_SHARD 16
+
+/* Samples that are classified at once. */
+#define OCT_EVAL_BATCH 32
+
+struct oct__cohort_config {
+    struct oct__engine *engine;    /* borrowed, as are the graph and the datasets */
+    const struct oct_graph *graph; /* checked */
+    const struct oct_dataset *train, *test;
+    int n_nodes, n_threads, batch;
+    int pad; /* of the random crop; 0: no augmentation */
+    uint64_t seed;
+    float beta, decay;
+    const uint32_t
+        *rows; /* [n_rows] samples of `train` that are used, dealt out to the nodes in turn */
+    uint32_t n_rows;
+};
+
+/* What a step found out about a node. */
+struct oct__node_step {
+    double loss; /* mean over the batch */
+    int n_hits;
+};
+
+/* A dataset as the engine reads it. */
+struct oct__resident {
+    const struct oct_dataset *dataset;
+    void *images, *lut;
+    int is_borrowed; /* the images are the dataset's own */
+};
+
+struct oct__cohort_lane {
+    struct oct__lane lane;
+    struct oct__bases bases; /* GRAD, WORK and DATA; state is filled in for each launch */
+    void *work, *grad, *scratch;
+    struct oct__pick *picks; /* [batch], on the host */
+    float *results;          /* [batch] losses, then hits, on the host */
+};
+
+struct oct__cohort {
+    struct oct__cohort_config config;
+    struct oct__engine *engine;
+    struct oct__resident train, test;
+    struct oct__program *step_program, *eval_program;
+
+    void *state[OCT_HOME_STAT + 1]; /* params, momentum, stats of all nodes */
+    size_t stride[OCT_HOME_STAT + 1];
+    void *average[OCT_HOME_STAT + 1]; /* one row of params and of stats */
+    float *host_row;                  /* one row of parameters on the host */
+    double *host_sum;
+
+    struct oct__cohort_lane *lanes, *eval_lanes;
+    int n_lanes, n_eval_lanes;
+    struct oct__sampler *samplers; /* [n_nodes] */
+    uint32_t *node_rows;           /* the dealt rows, node after node */
+    int64_t n_eval_batches;
+    double *batch_loss; /* of an evaluation, [n_eval_batches] */
+    int *batch_hits;
+    uint64_t workspace_bytes, state_bytes;
+};
+
+OCT_MUST_CHECK oct_status oct__cohort_create(const struct oct__cohort_config *config,
+                                             struct oct__cohort **out);
+void oct__cohort_destroy(struct oct__cohort *cohort);
+
+/* One local step of every node: forward, backward, update. `nodes` receives n_nodes results. */
+OCT_MUST_CHECK oct_status oct__cohort_step(struct oct__cohort *cohort, uint32_t step,
+                                           float learning_rate, struct oct__node_step *nodes);
+
+/* Where a launch of `lane` that begins with node `first_node` finds its tensors. */
+struct oct__bases oct__cohort_bases(const struct oct__cohort *cohort,
+                                    const struct oct__cohort_lane *lane, int first_node);
+
+/* Called when `batch` of `n_batches` batches are done; nonzero stops the evaluation with CANCELLED. */
+typedef int oct__evaluate_fn(int64_t batch, int64_t n_batches, void *context);
+
+/* Classifies the test set with node `node`'s parameters, or with the average model when `node` is
+ * -1 (oct__cohort_average first). `accuracy` in per cent. */
+OCT_MUST_CHECK oct_status oct__cohort_evaluate(struct oct__cohort *cohort, int node,
+                                               oct__evaluate_fn *progress, void *context,
+                                               double *loss, double *accuracy);
+
+/* Forms the average model, and the relative distance of the nodes from it. */
+OCT_MUST_CHECK oct_status oct__cohort_average(struct oct__cohort *cohort, double *distance);
+
+/* Copies a row of the average model (home PARAM or STAT) to the host. */
+OCT_MUST_CHECK oct_status oct__cohort_read_average(struct oct__cohort *cohort, enum oct__home home,
+                                                   float *row);
+
+/* Gives every node the same row of `home`. */
+OCT_MUST_CHECK oct_status oct__cohort_write(struct oct__cohort *cohort, enum oct__home home,
+                                            const float *row);
+
+#endif

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* config.c - options by name, generated from options.def.
+ *
+ * A value is checked completely before anything is stored, so a refused one leaves the
+ * configuration as it was. Every message begins with the option's name: the command prints it after
+ * "--".
+ */
+#include "train/config.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/spec.h"
+
+/* The choices that are not plug-ins. */
+static const char *const precisions[] = {"fp32", NULL};
+static const char *const augmentations[] = {"crop-flip", "none", NULL};
+static const char *const momenta[] = {"local", "none", NULL};
+
+static const struct {
+    enum oct__option_index option;
+    const char *const *names;
+} fixed_choices[] = {
+    {OCT__OPTION_precision, precisions},
+    {OCT__OPTION_augment, augmentations},
+    {OCT__OPTION_momentum, momenta},
+};
+
+#define NAME_BYTES 32
+
+static char names[OCT__OPTION_COUNT][NAME_BYTES]; /* "weight-decay"; see table_ready */
+
+static const struct row {
+    struct oct_option option;
+    const char *field;
+    int registry; /* of a CHOICE: an oct_plugin_kind, or -1 */
+    size_t offset;
+} rows[] = {
+#define OCT_OPTION(member, kind, initial, low, high, shown, heading, line)                         \
+    {{.name = names[OCT__OPTION_##member],                                                         \
+      .placeholder = shown,                                                                        \
+      .fallback = initial,                                                                         \
+      .summary = line,                                                                             \
+      .group = heading,                                                                            \
+      .type = OCT_OPTION_##kind,                                                                   \
+      .least = OCT_OPTION_##kind == OCT_OPTION_CHOICE ? 0 : (low),                                 \
+      .most = (high)},                                                                             \
+     #member,                                                                                      \
+     OCT_OPTION_##kind == OCT_OPTION_CHOICE ? (int)(low) : -1,                                     \
+     offsetof(struct oct_config, member)},
+#include "train/options.def"
+#undef OCT_OPTION
+};
+
+/* C cannot turn a field's '_' into an option's '-' at compile time, so the first caller does it;
+ * others who arrive meanwhile wait for these few bytes. */
+static void table_ready(void) {
+    enum { UNTOUCHED, BUSY, READY };
+    static atomic_int state = UNTOUCHED;
+    if (atomic_load_explicit(&state, memory_order_acquire) == READY) {
+        return;
+    }
+    int expected = UNTOUCHED;
+    if (atomic_compare_exchange_strong(&state, &expected, BUSY)) {
+        for (int i = 0; i < OCT__OPTION_COUNT; i++) {
+            for (int j = 0; j < NAME_BYTES - 1 && rows[i].field[j]; j++) {
+                names[i][j] = rows[i].field[j] == '_' ? '-' : rows[i].field[j];
+            }
+        }
+        atomic_store_explicit(&state, READY, memory_order_release);
+    }
+    while (atomic_load_explicit(&state, memory_order_acquire) != READY) {
+    }
+}
+
+static int same_name(const char *a, const char *b) {
+    for (; *a && *b; a++, b++) {
+        if ((*a == '_' ? '-' : *a) != (*b == '_' ? '-' : *b)) {
+            return 0;
+        }
+    }
+    return *a == *b;
+}
+
+/* The row of a name, or -1. */
+static int row_find(const char *name) {
+    table_ready();
+    for (int i = 0; name && i < OCT__OPTION_COUNT; i++) {
+        if (same_name(name, names[i])) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+const struct oct_option *oct_option_at(int index) {
+    table_ready();
+    return index >= 0 && index < OCT__OPTION_COUNT ? &rows[index].option : NULL;
+}
+
+const struct oct_option *oct_option_find(const char *name) {
+    int i = row_find(name);
+    return i < 0 ? NULL : &rows[i].option;
+}
+
+static const char *row_choice(int row, int index) {
+    if (rows[row].option.type != OCT_OPTION_CHOICE || index < 0) {
+        return NULL;
+    }
+    if (rows[row].registry >= 0) {
+        const struct oct_plugin *plugin =
+            oct_plugin_at((enum oct_plugin_kind)rows[row].registry, index);
+        return plugin ? plugin->name : NULL;
+    }
+    for (size_t i = 0; i < OCT_COUNT_OF(fixed_choices); i++) {
+        if ((int)fixed_choices[i].option == row) {
+            const char *const *name = fixed_choices[i].names;
+            while (index > 0 && *name) {
+                name++;
+                index--;
+            }
+            return *name;
+        }
+    }
+    return NULL;
+}
+
+const char *oct_option_choice(const struct oct_option *option, int index) {
+    int row = option ? row_find(option->name) : -1;
+    return row < 0 ? NULL : row_choice(row, index);
+}
+
+/* A value as it appears in a message: shortened, and with nothing a terminal would act on. */
+struct shown {
+    char text[48];
+};
+
+static struct shown shown(const char *value, size_t length) {
+    struct shown out;
+    size_t n = 0;
+    for (; n < length && n < sizeof out.text - 4; n++) {
+        unsigned char c = (unsigned char)value[n];
+        out.text[n] = c < 0x20 || c == 0x7f ? '?' : (char)c;
+    }
+    if (n < length) {
+        while (n > 0 && ((unsigned char)value[n] & 0xc0) == 0x80) {
+            n--; /* never half of a UTF-8 character */
+        }
+    }
+    memcpy(out.text + n, n < length ? "..." : "", n < length ? 4 : 1);
+    return out;
+}
+
+static oct_status read_number(const struct oct_option *option, const char *value, double *out) {
+    if (option->type == OCT_OPTION_REAL) {
+        OCT_TRY(oct__spec_real(option->name, value, option->least, option->most, out));
+        *out += 0.0; /* "-0" is 0 */
+        return OCT_OK;
+    }
+    int64_t whole = 0;
+    OCT_TRY(
+        oct__spec_int(option->name, value, (int64_t)option->least, (int64_t)option->most, &whole));
+    *out = (double)whole; /* exact: no range goes beyond 2^53 */
+    return OCT_OK;
+}
+
+/* How far `given` is from `name` (optimal string alignment: letters inserted, left out, replaced or
+ * swapped with a neighbour): 0 is equal, '-' and '_' being the same; negative is no resemblance
+ * worth a suggestion. */
+static int text_distance(const char *given, const char *name) {
+    enum { LONGEST = 40 };
+    size_t n = strlen(given), m = strlen(name);
+    if (n == 0 || n > LONGEST || m > LONGEST) {
+        return -1;
+    }
+    int line[3][LONGEST + 1] = {{0}};
+    int *before = line[0], *last = line[1], *now = line[2];
+    for (size_t j = 0; j <= m; j++) {
+        last[j] = (int)j;
+    }
+    for (size_t i = 1; i <= n; i++) {
+        now[0] = (int)i;
+        char a = given[i - 1] == '_' ? '-' : given[i - 1];
+        for (size_t j = 1; j <= m; j++) {
+            char b = name[j - 1] == '_' ? '-' : name[j - 1];
+            int best = last[j - 1] + (a != b);
+            best = last[j] + 1 < best ? last[j] + 1 : best;
+            best = now[j - 1] + 1 < best ? now[j - 1] + 1 : best;
+            if (i > 1 && j > 1 && given[i - 1] == name[j - 2] && given[i - 2] == name[j - 1] &&
+                before[j - 2] + 1 < best) {
+                best = before[j - 2] + 1;
+            }
+            now[j] = best;
+        }
+        int *swap = before;
+        before = last;
+        last = now;
+        now = swap;
+    }
+    int distance = last[m];
+    if (distance <= 1 + (int)n / 4 && distance < (int)m) {
+        return distance;
+    }
+    /* "--weight" means weight-decay, though many letters are missing. */
+    return n >= 2 && n < m && strncmp(given, name, n) == 0 ? LONGEST : -1;
+}
+
+/* The choices of a row in one line: "a, b, c". */
+static void list_choices(int row, char *out, size_t bytes) {
+    size_t used = 0;
+    out[0] = '\0';
+    for (int i = 0; row_choice(row, i); i++) {
+        int n = snprintf(out + used, bytes - used, "%s%s", i ? ", " : "", row_choice(row, i));
+        if (n < 0 || (size_t)n >= bytes - used) {
+            break;
+        }
+        used += (size_t)n;
+    }
+}
+
+static oct_status check_choice(int row, const char *value) {
+    const char *name = names[row];
+    const char *colon = rows[row].registry >= 0 ? strchr(value, ':') : NULL;
+    size_t length = colon ? (size_t)(colon - value) : strlen(value);
+    struct shown given = shown(value, length);
+    const char *nearest = NULL;
+    int least = 0;
+    for (int i = 0; row_choice(row, i); i++) {
+        const char *choice = row_choice(row, i);
+        if (strlen(choice) != length || memcmp(choice, value, length) != 0) {
+            int distance = text_distance(given.text, choice);
+            if (distance >= 0 && (!nearest || distance < least)) {
+                nearest = choice;
+                least = distance;
+            }
+            continue;
+        }
+        const struct oct_plugin *plugin = NULL;
+        if (rows[row].registry >= 0) {
+            plugin = oct_plugin_at((enum oct_plugin_kind)rows[row].registry, i);
+        }
+        if (plugin && plugin->unavailable) {
+            OCT_FAIL(UNSUPPORTED, "%s is '%s', which is unavailable: %s", name, choice,
+                     plugin->unavailable);
+        }
+        if (colon && !(plugin && plugin->options)) {
+            OCT_FAIL(INVALID, "%s is '%s', expected '%s' alone: it takes no options", name,
+                     shown(value, strlen(value)).text, choice);
+        }
+        return OCT_OK;
+    }
+    char choices[256];
+    list_choices(row, choices, sizeof choices);
+    OCT_FAIL(INVALID, "%s is '%s', expected one of: %s%s%s%s", name, given.text, choices,
+             nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+}
+
+/* Stores a value that was checked; the text and the typed field change together. */
+static oct_status store(struct oct_config *config, int row, const char *value, double number) {
+    char *text = NULL;
+    OCT_TRY(oct__alloc_text(value, "an option's value", &text));
+    oct__free(config->text[row]);
+    config->text[row] = text;
+    void *field = (char *)config + rows[row].offset;
+    switch (rows[row].option.type) {
+    case OCT_OPTION_TEXT:
+    case OCT_OPTION_CHOICE:
+        *(const char **)field = text;
+        break;
+    case OCT_OPTION_INT:
+        *(int64_t *)field = (int64_t)number;
+        break;
+    case OCT_OPTION_REAL:
+        *(double *)field = number;
+        break;
+    }
+    return OCT_OK;
+}
+
+static int is_numeric(int row) {
+    return rows[row].option.type == OCT_OPTION_INT || rows[row].option.type == OCT_OPTION_REAL;
+}
+
+oct_status oct_config_create(struct oct_config **out) {
+    table_ready();
+    void *memory = NULL;
+    OCT_TRY(oct__alloc(sizeof(struct oct_config), "a configuration", &memory));
+    struct oct_config *config = memory;
+    oct_status status = OCT_OK;
+    for (int row = 0; row < OCT__OPTION_COUNT; row++) {
+        const char *value = rows[row].option.fallback;
+        double number = 0;
+        if (is_numeric(row)) {
+            OCT_TRY_TO(out, read_number(&rows[row].option, value, &number));
+        }
+        /* A default choice is not looked up: in a small build it may be unavailable, which whoever
+         * uses it will say. */
+        OCT_TRY_TO(out, store(config, row, value, number));
+    }
+    *out = config;
+    return OCT_OK;
+out:
+    oct_config_destroy(config);
+    return status;
+}
+
+void oct_config_destroy(struct oct_config *config) {
+    if (!config) {
+        return;
+    }
+    for (int row = 0; row < OCT__OPTION_COUNT; row++) {
+        oct__free(config->text[row]);
+    }
+    oct__free(config);
+}
+
+static oct_status fail_unknown(const char *name) {
+    const char *nearest = NULL;
+    int least = 0;
+    for (int i = 0; i < OCT__OPTION_COUNT; i++) {
+        int distance = text_distance(name, names[i]);
+        if (distance >= 0 && (!nearest || distance < least)) {
+            nearest = names[i];
+            least = distance;
+        }
+    }
+    OCT_FAIL(NOT_FOUND, "'%s' is no option%s%s%s", shown(name, strlen(name)).text,
+             nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+}
+
+oct_status oct_config_set(struct oct_config *config, const char *name, const char *value) {
+    if (!config || !name || !value) {
+        OCT_FAIL(INVALID, "oct_config_set: the %s is NULL",
+                 !config ? "configuration" : (!name ? "name" : "value"));
+    }
+    int row = row_find(name);
+    if (row < 0) {
+        return fail_unknown(name);
+    }
+    double number = 0;
+    if (is_numeric(row)) {
+        OCT_TRY(read_number(&rows[row].option, value, &number));
+    } else if (rows[row].option.type == OCT_OPTION_CHOICE) {
+        OCT_TRY(check_choice(row, value));
+    }
+    OCT_TRY(store(config, row, value, number));
+    config->is_set[row] = 1;
+    return OCT_OK;
+}
+
+const char *oct_config_get(const struct oct_config *config, const char *name) {
+    int row = row_find(name);
+    return config && row >= 0 ? config->text[row] : NULL;
+}
+
+int oct_config_is_set(const struct oct_config *config, const char *name) {
+    int row = row_find(name);
+    return config && row >= 0 && config->is_set[row];
+}

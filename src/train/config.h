@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* config.h - inside of struct oct_config: a typed field for each row of options.def.
+ *
+ * The trainer reads the fields (config->batch, config->lr, config->norm); only config.c writes
+ * them, always together with the text they came from. TEXT and CHOICE fields are borrowed from that
+ * text, so they are valid until the option is set again. A CHOICE may carry options of its own
+ * after a colon ("synthetic:samples=512").
+ */
+#ifndef OCT_TRAIN_CONFIG_H
+#define OCT_TRAIN_CONFIG_H
+
+#include <stdint.h>
+
+#include <octet/config.h>
+#include <octet/plugin.h>
+
+#include "base/fail.h"
+
+enum oct__option_index {
+#define OCT_OPTION(field, ...) OCT__OPTION_##field,
+#include "train/options.def"
+#undef OCT_OPTION
+    OCT__OPTION_COUNT
+};
+
+#define OCT__FIELD_TEXT const char *
+#define OCT__FIELD_CHOICE const char *
+#define OCT__FIELD_INT int64_t
+#define OCT__FIELD_REAL double
+
+struct oct_config {
+#define OCT_OPTION(field, type, ...) OCT__FIELD_##type field;
+#include "train/options.def"
+#undef OCT_OPTION
+    char *text[OCT__OPTION_COUNT];           /* each option as it was written; owned */
+    unsigned char is_set[OCT__OPTION_COUNT]; /* by oct_config_set, not by default */
+};
+
+#endif

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* safetensors.c - writing and reading parameter files.
+ *
+ * The header is JSON, but of one fixed form, so it is read by a cursor that accepts that form and
+ * nothing else: a file comes from outside, and every number in it is checked before it is used.
+ */
+#include "train/safetensors.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+
+#define HEADER_MOST ((size_t)16 << 20)
+#define NAME_BYTES 256
+
+/* --- writing --------------------------------------------------------------------------------- */
+
+/* printf to the end of a growing text. */
+static oct_status append(char **text, size_t *capacity, size_t *used, const char *format, ...)
+    OCT_PRINTF(4, 5);
+
+static oct_status append(char **text, size_t *capacity, size_t *used, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    if (length < 0) {
+        OCT_FAIL(INTERNAL, "a header could not be formatted");
+    }
+    void *memory = *text;
+    OCT_TRY(oct__alloc_grow(&memory, capacity, *used + (size_t)length + 1, 1, "header"));
+    *text = memory;
+    va_start(arguments, format);
+    vsnprintf(*text + *used, (size_t)length + 1, format, arguments);
+    va_end(arguments);
+    *used += (size_t)length;
+    return OCT_OK;
+}
+
+static oct_status make_header(const struct oct__row *row, char **text, size_t *capacity,
+                              size_t *used) {
+    size_t offset = 0;
+    OCT_TRY(append(text, capacity, used, "{\"__metadata__\":{\"format\":\"octet\"}"));
+    for (size_t i = 0; i < row->n_items; i++) {
+        const struct oct__param *p = &row->items[i];
+        OCT_TRY(append(text, capacity, used, ",\"%s\":{\"dtype\":\"F32\",\"shape\":[", p->name));
+        if (p->n_dims == 4) {
+            OCT_TRY(append(text, capacity, used, "%d,%d,%d,%d", p->n, p->c, p->h, p->w));
+        } else if (p->n_dims == 2) {
+            OCT_TRY(append(text, capacity, used, "%d,%d", p->n, p->c));
+        } else {
+            OCT_TRY(append(text, capacity, used, "%d", p->c));
+        }
+        size_t end = offset + p->count * sizeof(float);
+        OCT_TRY(append(text, capacity, used, "],\"data_offsets\":[%zu,%zu]}", offset, end));
+        offset = end;
+    }
+    OCT_TRY(append(text, capacity, used, "}"));
+    while (*used % 8 != 0) { /* the tensors begin at a multiple of eight bytes */
+        OCT_TRY(append(text, capacity, used, " "));
+    }
+    return OCT_OK;
+}
+
+static void put_little(uint64_t value, uint8_t *bytes, int n) {
+    for (int i = 0; i < n; i++) {
+        bytes[i] = (uint8_t)(value >> (8 * i));
+    }
+}
+
+static uint64_t get_little(const uint8_t *bytes, int n) {
+    uint64_t value = 0;
+    for (int i = 0; i < n; i++) {
+        value |= (uint64_t)bytes[i] << (8 * i);
+    }
+    return value;
+}
+
+static int write_all(FILE *file, const char *header, size_t n_header, const struct oct__row *row,
+                     const float *values) {
+    uint8_t length[8];
+    put_little(n_header, length, 8);
+    if (fwrite(length, 1, 8, file) != 8 || fwrite(header, 1, n_header, file) != n_header) {
+        return 0;
+    }
+    for (size_t i = 0; i < row->n_items; i++) {
+        const float *from = values + row->items[i].offset;
+        for (size_t j = 0; j < row->items[i].count; j++) {
+            uint32_t bits;
+            uint8_t bytes[4];
+            memcpy(&bits, &from[j], sizeof bits);
+            put_little(bits, bytes, 4);
+            if (fwrite(bytes, 1, 4, file) != 4) {
+                return 0;
+            }
+        }
+    }
+    /* A pipe or a device cannot be synchronized, and need not be. */
+    return fflush(file) == 0 && (fsync(fileno(file)) == 0 || errno == EINVAL || errno == ENOTSUP);
+}
+
+oct_status oct__safetensors_save(const char *path, const struct oct__row *row,
+                                 const float *values) {
+    oct_status status = OCT_OK;
+    char *header = NULL, *beside = NULL;
+    size_t capacity = 0, used = 0;
+    void *memory;
+    FILE *file = NULL;
+    OCT_TRY_TO(out, make_header(row, &header, &capacity, &used));
+    OCT_TRY_TO(out, oct__alloc(strlen(path) + 16, "file name", &memory));
+    beside = memory;
+    struct stat existing;
+    const int in_place = stat(path, &existing) == 0 && !S_ISREG(existing.st_mode);
+    snprintf(beside, strlen(path) + 16, "%s%s", path, in_place ? "" : ".partial");
+    file = fopen(beside, "wb");
+    if (!file) {
+        OCT_FAIL_TO(out, IO, "%s: cannot be written: %s", beside, strerror(errno));
+    }
+    if (!write_all(file, header, used, row, values)) {
+        status = oct__fail(OCT_STATUS_IO, "%s: writing failed: %s", path, strerror(errno));
+    }
+    if (fclose(file) != 0 && status == OCT_OK) {
+        status = oct__fail(OCT_STATUS_IO, "%s: writing failed: %s", path, strerror(errno));
+    }
+    if (status == OCT_OK && !in_place && rename(beside, path) != 0) {
+        status = oct__fail(OCT_STATUS_IO, "%s: cannot be put in place: %s", path, strerror(errno));
+    }
+    if (status != OCT_OK && !in_place) {
+        remove(beside);
+    }
+out:
+    oct__free(beside);
+    oct__free(header);
+    return status;
+}
+
+/* --- reading --------------------------------------------------------------------------------- */
+
+struct cursor {
+    const char *file;
+    const uint8_t *bytes;
+    size_t at, end;
+};
+
+static oct_status malformed(const struct cursor *c, const char *expected) {
+    OCT_FAIL(CORRUPT, "%s: byte %zu: %s expected", c->file, c->at + 8, expected);
+}
+
+static void skip_space(struct cursor *c) {
+    while (c->at < c->end && strchr(" \t\r\n", c->bytes[c->at]) && c->bytes[c->at]) {
+        c->at++;
+    }
+}
+
+static int peek(struct cursor *c) {
+    skip_space(c);
+    return c->at < c->end ? c->bytes[c->at] : -1;
+}
+
+static oct_status take(struct cursor *c, char wanted) {
+    if (peek(c) != wanted) {
+        char expected[4] = {'\'', wanted, '\'', 0};
+        return malformed(c, expected);
+    }
+    c->at++;
+    return OCT_OK;
+}
+
+/* A string without its quotes; escapes are kept as they stand. */
+static oct_status take_string(struct cursor *c, char text[NAME_BYTES]) {
+    size_t used = 0;
+    OCT_TRY(take(c, '"'));
+    while (c->at < c->end && c->bytes[c->at] != '"') {
+        int escaped = c->bytes[c->at] == '\\';
+        for (int i = 0; i <= escaped; i++) {
+            if (c->at >= c->end || c->bytes[c->at] < 0x20 || used + 1 >= NAME_BYTES) {
+                return malformed(c, "a string of at most 255 bytes");
+            }
+            text[used++] = (char)c->bytes[c->at++];
+        }
+    }
+    text[used] = 0;
+    return take(c, '"');
+}
+
+static oct_status take_number(struct cursor *c, uint64_t *out) {
+    uint64_t value = 0;
+    int digit = peek(c);
+    if (digit < '0' || digit > '9') {
+        return malformed(c, "a whole number");
+    }
+    while (c->at < c->end && c->bytes[c->at] >= '0' && c->bytes[c->at] <= '9') {
+        if (value > (UINT64_MAX - 9) / 10) {
+            return malformed(c, "a smaller number");
+        }
+        value = value * 10 + (uint64_t)(c->bytes[c->at++] - '0');
+    }
+    *out = value;
+    return OCT_OK;
+}
+
+static oct_status take_numbers(struct cursor *c, uint64_t numbers[4], int *n) {
+    *n = 0;
+    OCT_TRY(take(c, '['));
+    while (peek(c) != ']') {
+        if (*n == 4) {
+            return malformed(c, "at most four numbers");
+        }
+        OCT_TRY(*n ? take(c, ',') : OCT_OK);
+        OCT_TRY(take_number(c, &numbers[(*n)++]));
+    }
+    return take(c, ']');
+}
+
+struct entry {
+    char name[NAME_BYTES];
+    uint64_t shape[4], offsets[4];
+    int n_dims, n_offsets, is_f32;
+};
+
+/* {"dtype":"F32","shape":[…],"data_offsets":[begin,end]} in any order. */
+static oct_status take_entry(struct cursor *c, struct entry *entry) {
+    OCT_TRY(take(c, '{'));
+    for (int i = 0; peek(c) != '}'; i++) {
+        char key[NAME_BYTES], value[NAME_BYTES];
+        OCT_TRY(i ? take(c, ',') : OCT_OK);
+        OCT_TRY(take_string(c, key));
+        OCT_TRY(take(c, ':'));
+        if (strcmp(key, "dtype") == 0) {
+            OCT_TRY(take_string(c, value));
+            entry->is_f32 = strcmp(value, "F32") == 0;
+        } else if (strcmp(key, "shape") == 0) {
+            OCT_TRY(take_numbers(c, entry->shape, &entry->n_dims));
+        } else if (strcmp(key, "data_offsets") == 0) {
+            OCT_TRY(take_numbers(c, entry->offsets, &entry->n_offsets));
+        } else {
+            return malformed(c, "dtype, shape or data_offsets");
+        }
+    }
+    return take(c, '}');
+}
+
+static oct_status skip_metadata(struct cursor *c) {
+    OCT_TRY(take(c, '{'));
+    for (int i = 0; peek(c) != '}'; i++) {
+        char text[NAME_BYTES];
+        OCT_TRY(i ? take(c, ',') : OCT_OK);
+        OCT_TRY(take_string(c, text));
+        OCT_TRY(take(c, ':'));
+        OCT_TRY(take_string(c, text));
+    }
+    return take(c, '}');
+}
+
+static int shape_fits(const struct oct__param *p, const struct entry *e) {
+    const int wanted[3][4] = {{p->c, 0, 0, 0}, {p->n, p->c, 0, 0}, {p->n, p->c, p->h, p->w}};
+    const int *shape = wanted[p->n_dims == 1 ? 0 : p->n_dims == 2 ? 1 : 2];
+    if (e->n_dims != p->n_dims) {
+        return 0;
+    }
+    for (int i = 0; i < p->n_dims; i++) {
+        if (e->shape[i] != (uint64_t)shape[i]) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* `begins[i]` is where tensor i begins, plus 1; 0: not seen yet. */
+static oct_status store(const struct cursor *c, const struct entry *e, size_t n_data,
+                        const struct oct__row *row, size_t *begins, float *values) {
+    for (size_t i = 0; i < row->n_items; i++) {
+        const struct oct__param *p = &row->items[i];
+        if (strcmp(p->name, e->name) != 0) {
+            continue;
+        }
+        if (begins[i]) {
+            OCT_FAIL(CORRUPT, "%s: tensor %s occurs twice", c->file, p->name);
+        }
+        if (!e->is_f32 || !shape_fits(p, e)) {
+            OCT_FAIL(SHAPE,
+                     "%s: tensor %s is not F32 with the shape this model has; was it saved "
+                     "from another model or norm?",
+                     c->file, p->name);
+        }
+        if (e->n_offsets != 2 || e->offsets[0] > e->offsets[1] || e->offsets[1] > n_data ||
+            e->offsets[1] - e->offsets[0] != p->count * sizeof(float)) {
+            OCT_FAIL(CORRUPT, "%s: tensor %s lies outside the file", c->file, p->name);
+        }
+        const uint8_t *from = c->bytes + c->end + e->offsets[0];
+        for (size_t j = 0; j < p->count; j++) {
+            uint32_t bits = (uint32_t)get_little(from + 4 * j, 4);
+            memcpy(&values[p->offset + j], &bits, sizeof bits);
+        }
+        begins[i] = (size_t)e->offsets[0] + 1;
+        return OCT_OK;
+    }
+    OCT_FAIL(SHAPE, "%s: tensor %s is not part of this model", c->file, e->name);
+}
+
+/* The tensors fill the rest of the file: no holes, no overlaps, nothing behind them. */
+static oct_status check_cover(const struct cursor *c, size_t n_data, const struct oct__row *row,
+                              const size_t *begins) {
+    size_t total = 0;
+    for (size_t i = 0; i < row->n_items; i++) {
+        size_t n = row->items[i].count * sizeof(float);
+        total += n;
+        for (size_t j = 0; j < i; j++) {
+            if (begins[i] < begins[j] + row->items[j].count * sizeof(float) &&
+                begins[j] < begins[i] + n) {
+                OCT_FAIL(CORRUPT, "%s: tensors %s and %s overlap", c->file, row->items[j].name,
+                         row->items[i].name);
+            }
+        }
+    }
+    if (total != n_data) {
+        OCT_FAIL(CORRUPT, "%s: %zu bytes of tensors where %zu belong", c->file, n_data, total);
+    }
+    return OCT_OK;
+}
+
+static oct_status read_tensors(struct cursor *c, size_t n_data, const struct oct__row *row,
+                               size_t *begins, float *values) {
+    OCT_TRY(take(c, '{'));
+    for (int i = 0; peek(c) != '}'; i++) {
+        struct entry entry = {.n_dims = 0};
+        OCT_TRY(i ? take(c, ',') : OCT_OK);
+        OCT_TRY(take_string(c, entry.name));
+        OCT_TRY(take(c, ':'));
+        if (strcmp(entry.name, "__metadata__") == 0) {
+            OCT_TRY(skip_metadata(c));
+            continue;
+        }
+        OCT_TRY(take_entry(c, &entry));
+        OCT_TRY(store(c, &entry, n_data, row, begins, values));
+    }
+    OCT_TRY(take(c, '}'));
+    skip_space(c);
+    if (c->at != c->end) {
+        return malformed(c, "the end of the header");
+    }
+    for (size_t i = 0; i < row->n_items; i++) {
+        if (!begins[i]) {
+            OCT_FAIL(SHAPE, "%s: tensor %s is missing; was it saved from another model or norm?",
+                     c->file, row->items[i].name);
+        }
+    }
+    return check_cover(c, n_data, row, begins);
+}
+
+oct_status oct__safetensors_parse(const char *name, const uint8_t *bytes, size_t n_bytes,
+                                  const struct oct__row *row, float *values) {
+    if (n_bytes < 8) {
+        OCT_FAIL(CORRUPT, "%s: %zu bytes: too short for a safetensors file", name, n_bytes);
+    }
+    uint64_t n_header = get_little(bytes, 8);
+    if (n_header > HEADER_MOST || n_header > n_bytes - 8) {
+        OCT_FAIL(CORRUPT,
+                 "%s: header of %llu bytes in a file of %zu: truncated, or no safetensors "
+                 "file",
+                 name, (unsigned long long)n_header, n_bytes);
+    }
+    struct cursor cursor = {.file = name, .bytes = bytes + 8, .end = (size_t)n_header};
+    oct_status status = OCT_OK;
+    void *begins = NULL, *copy = NULL;
+    OCT_TRY_TO(out, oct__alloc_array(row->n_items, sizeof(size_t), "tensor list", &begins));
+    OCT_TRY_TO(out, oct__alloc_array(row->n_elements, sizeof *values, "parameters", &copy));
+    OCT_TRY_TO(out, read_tensors(&cursor, n_bytes - 8 - (size_t)n_header, row, begins, copy));
+    memcpy(values, copy, row->n_elements * sizeof *values);
+out:
+    oct__free(copy);
+    oct__free(begins);
+    return status;
+}
+
+oct_status oct__safetensors_load(const char *path, const struct oct__row *row, float *values) {
+    oct_status status = OCT_OK;
+    void *bytes = NULL;
+    FILE *file = fopen(path, "rb");
+    if (!file) {
+        OCT_FAIL(NOT_FOUND, "%s: cannot be read: %s", path, strerror(errno));
+    }
+    struct stat about;
+    if (fstat(fileno(file), &about) == 0 && S_ISDIR(about.st_mode)) {
+        OCT_FAIL_TO(out, IO, "%s: is a folder, expected a safetensors file", path);
+    }
+    long size = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
+    if (size < 0 || fseek(file, 0, SEEK_SET) != 0) {
+        OCT_FAIL_TO(out, IO, "%s: its size cannot be found: %s", path, strerror(errno));
+    }
+    OCT_TRY_TO(out, oct__alloc((size_t)size, "parameter file", &bytes));
+    if (fread(bytes, 1, (size_t)size, file) != (size_t)size) {
+        OCT_FAIL_TO(out, IO, "%s: reading failed: %s", path, strerror(errno));
+    }
+    status = oct__safetensors_parse(path, bytes, (size_t)size, row, values);
+out:
+    fclose(file);
+    oct__free(bytes);
+    return status;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* schedule.h - the learning rate over a run. */
+#ifndef OCT_TRAIN_SCHEDULE_H
+#define OCT_TRAIN_SCHEDULE_H
+
+#include <stdint.h>
+
+#include <octet/plugin.h>
+
+#include "base/fail.h"
+
+struct oct__schedule {
+    struct oct_plugin plugin;
+    /* Factor of the highest rate at `progress` in [0, 1): the share of the run that is done. */
+    double (*factor)(double progress);
+};
+
+const struct oct__schedule *oct__schedule_at(int index);
+const struct oct__schedule *oct__schedule_find(const char *name);
+
+/* The rate of step `step` of `n_steps`, warm-up included: a tenth of `rate` for the first epoch or
+ * the first twentieth of the run, whichever is shorter. Progress counts steps, so that a run of two
+ * epochs has a whole schedule too; with the papers' 200 epochs the changes fall on the ends of
+ * epochs. */
+double oct__schedule_rate(const struct oct__schedule *schedule, double rate, int64_t step,
+                          int64_t n_steps, int64_t epoch_steps);
+
+#endif
