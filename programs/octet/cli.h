@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli.h - what the parts of the command `octet` share.
+ *
+ * A command is one file that ends with one `const struct cli_command`, and one row in main.c. The
+ * row dispatches it, parses its options, and writes its part of the help and of the man page.
+ *
+ *     main.c       environment, dispatch, signals       args.c      options, strictly
+ *     cmd_*.c      the commands                         json.c      JSON objects (jansson)
+ *     cmd_help.c   help from the tables                 progress.c  what moves on a terminal
+ *     man.c        octet.1 from the tables              table.c     aligned columns, numbers
+ *
+ * Results go to stdout, all else to stderr; with --json stdout carries exactly one object.
+ */
+#ifndef OCTET_CLI_H
+#define OCTET_CLI_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include <octet/config.h>
+#include <octet/plugin.h>
+#include <octet/status.h>
+#include <octet/trainer.h>
+
+#define CLI_COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+enum cli_exit { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
+
+/* --- commands ------------------------------------------------------------------------------- */
+
+struct cli;
+
+struct cli_example {
+    const char *line; /* what to type, without "octet " */
+    const char *what; /* what that does */
+};
+
+struct cli_command {
+    const char *name;      /* "bench step": one word, or two */
+    const char *arguments; /* words it takes, as the help shows them; NULL: none */
+    int least_words, most_words;
+    const char *summary;                /* one line */
+    const char *about;                  /* a paragraph */
+    const struct oct_option *own;       /* options beside the table's; ends with a NULL name; a NULL
+                                         * placeholder is a flag. One that has the name of a row of
+                                         * the table takes its place. */
+    const char *const *options;         /* names from the option table, ends with NULL; NULL: all */
+    const char *const *defaults;        /* name, value, … , NULL: defaults unlike the table's */
+    const struct cli_example *examples; /* ends with a NULL line */
+    const char *json;                   /* keys of its JSON object */
+    int (*run)(struct cli *cli);        /* returns the exit code */
+};
+
+extern const struct cli_command cli_train, cli_bench_step, cli_bench_kernels, cli_data_list,
+    cli_data_get, cli_data_verify, cli_info, cli_help, cli_version;
+
+/* Commands in the order of the help; NULL past the end. */
+const struct cli_command *cli_command_at(int index);
+
+/* The command those words name; *n_used says how many belong to it. NULL when none does. */
+const struct cli_command *cli_command_find(const char *const *words, int n_words, int *n_used);
+
+/* --- the parsed command line (args.c) ------------------------------------------------------- */
+
+#define CLI_OWN_MOST 8
+
+struct cli {
+    const struct cli_command *command; /* NULL before it is known */
+    struct oct_config *config;
+    const char *own[CLI_OWN_MOST]; /* values of command->own; flags are "1"; NULL: not given */
+    const char *words[8];
+    int n_words;
+    int json, quiet, verbose, help;
+};
+
+/* Options that every command takes beside --seed and --threads; ends with a NULL name. */
+extern const struct oct_option cli_common[];
+
+/* Row `index` of what the command takes: its own options first, then the table's rows; NULL past
+ * the end. The common ones are not among them. */
+const struct oct_option *cli_option_at(const struct cli_command *command, int index);
+
+/* The command's default of an option as text; "" when it depends on the rest. */
+const char *cli_option_default(const struct cli_command *command, const struct oct_option *option);
+
+/* Parses what follows the command. Reports mistakes itself; returns CLI_DONE or CLI_USAGE. */
+int cli_parse(struct cli *cli, int argc, char **argv);
+
+/* The value of one of the command's own options: what was given, else its default. A number has
+ * been checked. NULL for a flag that was not given. */
+const char *cli_own(const struct cli *cli, const char *name);
+double cli_own_number(const struct cli *cli, const char *name);
+
+/* The name that was meant: offer every candidate, then look at `name` (NULL: none is near). */
+struct cli_guess {
+    const char *given;
+    const char *name;
+    int distance;
+};
+
+void cli_guess_from(struct cli_guess *guess, const char *candidate);
+
+/* --- saying what went wrong (main.c) -------------------------------------------------------- */
+
+/* Prints one line on stderr and, with --json, the error object on stdout. Returns `code`. */
+int cli_error(const struct cli *cli, enum cli_exit code, oct_status status, const char *format, ...)
+    OCT_PRINTF(4, 5);
+
+/* The same for what a library call left in oct_last_error. INVALID is wrong usage, CANCELLED an
+ * interruption, the rest failures. */
+int cli_fail(const struct cli *cli, oct_status status);
+
+/* Wrong usage: the line, and where to read more. */
+int cli_usage(const struct cli *cli, const char *format, ...) OCT_PRINTF(2, 3);
+
+/* Memory for the program's own small things; ends the program when there is none. */
+void *cli_alloc(size_t bytes);
+
+/* --- Ctrl-C (main.c) ------------------------------------------------------------------------ */
+
+/* From now on the first SIGINT or SIGTERM only sets a flag; the second ends the program. */
+void cli_interrupt_catch(void);
+int cli_interrupted(void);
+
+/* --- JSON (json.c) -------------------------------------------------------------------------- */
+
+struct cli_json;
+
+/* False when the program was built without jansson; the rest of these then does nothing. */
+int cli_json_available(void);
+
+struct cli_json *cli_json_object(void);
+struct cli_json *cli_json_array(void);
+void cli_json_text(struct cli_json *object, const char *key, const char *value); /* NULL: null */
+void cli_json_real(struct cli_json *object, const char *key, double value); /* not finite: null */
+void cli_json_int(struct cli_json *object, const char *key, int64_t value);
+void cli_json_flag(struct cli_json *object, const char *key, int value);
+void cli_json_put(struct cli_json *object, const char *key, struct cli_json *child); /* takes it */
+void cli_json_add(struct cli_json *array, struct cli_json *child);                   /* takes it */
+void cli_json_add_text(struct cli_json *array, const char *value);
+
+/* The configuration as an object with numbers as numbers. */
+struct cli_json *cli_json_config(const struct oct_config *config);
+
+void cli_json_destroy(struct cli_json *json); /* one that will not be printed */
+
+/* Adds "schema" first, writes the object and a newline to stdout, destroys it; returns CLI_DONE or,
+ * when memory ran out on the way, CLI_FAILED. */
+int cli_json_print(struct cli_json *object);
+
+/* --- tables and numbers (table.c) ----------------------------------------------------------- */
+
+#define CLI_TABLE_COLUMNS 12
+
+struct cli_table {
+    int n_columns, n_rows, next; /* next: column that the next cell fills */
+    char align[CLI_TABLE_COLUMNS];
+    char **cells; /* [n_rows][n_columns], row 0 the headings */
+    size_t capacity;
+};
+
+/* `heads` are separated by '|'; '>' before one aligns its column to the right, '~' before the last
+ * wraps it to the width of the terminal. */
+void cli_table_init(struct cli_table *table, const char *heads);
+void cli_table_cell(struct cli_table *table, const char *format, ...) OCT_PRINTF(2, 3);
+void cli_table_print(const struct cli_table *table, FILE *out);
+void cli_table_fini(struct cli_table *table);
+
+/* Text wrapped at `width`, its first line beginning at column `at`, later ones at `indent`. Ends
+ * with a newline. Returns the number of lines. */
+int cli_wrap(FILE *out, const char *text, int at, int indent, int width);
+
+struct cli_text {
+    char text[32];
+};
+
+struct cli_text cli_count(double number);           /* 1,234,567 */
+struct cli_text cli_bytes(uint64_t bytes);          /* 41.3 MiB */
+struct cli_text cli_time(double seconds);           /* 2:07 */
+struct cli_text cli_decimals(double x, int digits); /* 0.4312; "-" when not finite */
+
+/* --- the terminal (progress.c) -------------------------------------------------------------- */
+
+/* Columns of the terminal behind `stream`; `otherwise` when it is none. */
+int cli_width(FILE *stream, int otherwise);
+
+/* Whether characters beyond ASCII may be printed (the locale's encoding is UTF-8). */
+int cli_utf8(void);
+
+enum cli_style { CLI_PLAIN, CLI_BOLD, CLI_DIM, CLI_GREEN, CLI_RED };
+
+/* The escape sequence of a style for `stream`; "" when it is no terminal or NO_COLOR is set. */
+const char *cli_style(FILE *stream, enum cli_style style);
+
+/* One line on stderr that redraws itself; silent with --quiet, plain lines in a pipe. */
+void cli_progress_begin(const struct cli *cli);
+void cli_progress_train(const struct oct_progress *progress);
+void cli_progress_bytes(const char *file, uint64_t done_bytes, uint64_t total_bytes);
+void cli_progress_note(const char *format, ...) OCT_PRINTF(1, 2); /* until the next call */
+void cli_progress_say(const char *format, ...) OCT_PRINTF(1, 2);  /* stays */
+void cli_progress_clear(void);
+
+/* --- help (cmd_help.c, man.c) --------------------------------------------------------------- */
+
+int cli_help_print(const struct cli *cli, const struct cli_command *command);
+
+/* Choice `index` of an option, as the help shows it, and the plug-in behind it (NULL: none). */
+const char *cli_choice_at(const struct oct_option *option, int index,
+                          const struct oct_plugin **plugin);
+
+void cli_man_print(FILE *out);
+
+#endif

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Files: datasets that are missing or damaged, folders from the environment, saving to a full disk."""
+import json
+import os
+import stat
+import struct
+import tempfile
+
+from octet_cli import TINY, check, contains, environment, equal, finish, has_json, octet, octet_json
+
+with tempfile.TemporaryDirectory() as folder:
+    empty = os.path.join(folder, "empty")
+    os.mkdir(empty)
+
+    # --- a missing dataset says which command gets it ------------------------------------------
+    done = octet("train", "--data", "cifar10", "--data-dir", empty)
+    equal(done.code, 1, "train on a missing dataset: exit", done)
+    contains(done.err, "octet data get cifar10", "train on a missing dataset")
+    contains(done.err, "cifar10", "train on a missing dataset")
+    done = octet("data", "verify", "cifar10", "--data-dir", empty)
+    equal(done.code, 1, "verify of a missing dataset: exit", done)
+    contains(done.out, "octet data get cifar10", "verify of a missing dataset")
+    done = octet("data", "verify", "--data-dir", empty)
+    equal(done.code, 0, "verify of all with some missing: exit", done)
+
+    # --- the data folder comes from the option, OCTET_DATA, XDG_DATA_HOME or HOME --------------
+    if has_json():
+        for env, expected in (
+                (environment(OCTET_DATA="/a/b"), "/a/b"),
+                (environment(OCTET_DATA="", XDG_DATA_HOME="/c"), "/c/octet"),
+                (environment(XDG_DATA_HOME="relative", HOME="/d"), "/d/.local/share/octet"),
+                (environment(HOME="/d"), "/d/.local/share/octet"),
+                (environment(HOME=None), None)):
+            value = octet_json("data", "list", "synthetic", env=env)
+            equal(value.get("data_dir"), expected, "data_dir")
+        value = octet_json("data", "list", "--data_dir", empty, env=environment(OCTET_DATA="/a/b"))
+        equal(value.get("data_dir"), empty, "--data_dir before OCTET_DATA")
+        rows = {row["name"]: row for row in value.get("datasets", [])}
+        check({"fashion-mnist", "cifar10", "cifar100", "synthetic"} <= set(rows), f"{sorted(rows)}")
+        for name, row in rows.items():
+            check({"name", "path", "ok", "reason"} <= set(row), f"data list {name}: keys", row)
+            check(row["ok"] == (row["reason"] is None), f"data list {name}: a reason or ok", row)
+        equal(rows["synthetic"]["ok"], True, "synthetic needs no files")
+        equal(rows["cifar10"]["ok"], False, "cifar10 is not in an empty folder")
+        equal(octet_json("data", "get", "cifar10", code=2, env=environment(HOME=None))
+              .get("error", {}).get("status"), "INVALID", "data get without a folder")
+    done = octet("data", "get", "cifar10", env=environment(HOME=None))
+    contains(done.err, "--data-dir", "data get without a folder")
+
+    # --- damaged files are named ---------------------------------------------------------------
+    bad = os.path.join(folder, "bad")
+    os.makedirs(os.path.join(bad, "cifar10"))
+    for name in [f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"]:
+        with open(os.path.join(bad, "cifar10", name), "wb") as file:
+            file.write(b"\0" * 3073)
+    done = octet("train", "--data", "cifar10", "--data-dir", bad)
+    equal(done.code, 1, "train on a truncated dataset: exit", done)
+    contains(done.err, "data_batch_1.bin", "train on a truncated dataset")
+    done = octet("data", "verify", "cifar10", "--data-dir", bad)
+    equal(done.code, 1, "verify of a truncated dataset: exit", done)
+    contains(done.out, "damaged", "verify of a truncated dataset")
+    equal(octet("data", "verify", "--data-dir", bad).code, 1, "verify of all, one damaged: exit")
+    equal(octet("data", "list", "cifar10", "--data-dir", bad).code, 0, "data list only tells: exit")
+
+    # --- a download that cannot be ------------------------------------------------------------
+    # Port 9 of loopback: nothing listens, and nothing leaves this machine.
+    target = os.path.join(folder, "target")
+    done = octet("data", "get", "cifar10", "--data-dir", target, "--from", "http://127.0.0.1:9/x.tar.gz",
+                 env=environment(http_proxy=None, https_proxy=None, all_proxy=None, no_proxy="*"))
+    equal(done.code, 1, "data get from nowhere: exit", done)
+    equal(done.out, "", "data get from nowhere: stdout")
+    left = [name for _, _, names in os.walk(target) for name in names]
+    equal(left, [], "data get from nowhere leaves no files")
+
+    # --- saving --------------------------------------------------------------------------------
+    kept = os.path.join(folder, "kept")
+    os.mkdir(kept)
+    path = os.path.join(kept, "model.safetensors")
+    done = octet("train", *TINY, "--epochs", "0", "--save", path)
+    equal(done.code, 0, "--save: exit", done)
+    contains(done.out, path, "--save: the table names the file")
+    with open(path, "rb") as file:
+        size = struct.unpack("<Q", file.read(8))[0]
+        header = json.loads(file.read(size))
+    check(len(header) > 10, f"--save: a safetensors file with {len(header)} entries")
+    equal(os.listdir(kept), ["model.safetensors"], "--save leaves one file")
+
+    done = octet("train", *TINY, "--epochs", "0", "--save", "/dev/full")
+    equal(done.code, 1, "--save /dev/full: exit", done)
+    contains(done.err, "/dev/full", "--save /dev/full names the file")
+    check(stat.S_ISCHR(os.stat("/dev/full").st_mode), "/dev/full is still a device")
+    done = octet("train", *TINY, "--save", os.path.join(folder, "no/such/model"))
+    equal(done.code, 1, "--save into a folder that is not there: exit", done)
+    contains(done.err, "no/such", "--save into a folder that is not there")
+    check("epoch" not in done.err, "--save into no folder fails before training", done.err)
+    done = octet("train", *TINY, "--epochs", "0", "--save", empty)
+    equal(done.code, 1, "--save over a folder: exit", done)
+    check(os.path.isdir(empty), "--save over a folder leaves the folder")
+
+finish()

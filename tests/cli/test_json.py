@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The JSON contract: one object with "schema": 1, and at least the keys other tools read."""
+import math
+
+from octet_cli import (TINY, check, contains, environment, equal, finish, octet, octet_json,
+                       skip_without_json)
+
+skip_without_json()
+
+
+def has_keys(value, keys, what):
+    missing = [key for key in keys if key not in value]
+    check(not missing, f"{what}: has {', '.join(keys)}", f"missing: {missing}", f"in: {value}")
+    return not missing
+
+
+def is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+# --- version, help, info -----------------------------------------------------------------------
+
+version = octet_json("version")["version"]
+equal(octet("version").out.strip(), f"octet {version}", "version in text and JSON")
+equal(octet_json("--version").get("version"), version, "--version --json")
+
+info = octet_json("info")
+if has_keys(info, ["version", "cpu", "kernels", "engines", "models", "norms", "datasets",
+                   "schedules", "build"], "info"):
+    has_keys(info["cpu"], ["brand", "level", "machine_level", "threads"], "info cpu")
+    has_keys(info["build"], ["compiler", "with", "without"], "info build")
+    check("jansson" in info["build"]["with"], "info build names jansson", info["build"])
+    for kind in ("engines", "models", "norms", "datasets", "schedules"):
+        check(len(info[kind]) > 0, f"info lists {len(info[kind])} {kind}")
+        for row in info[kind]:
+            has_keys(row, ["name", "summary", "available", "unavailable"], f"info {kind}")
+            equal(row["available"], row["unavailable"] is None, f"info {row['name']}: available")
+    names = [kernel["name"] for kernel in info["kernels"]]
+    check("add_f32" in names and len(set(names)) == len(names), f"info kernels: {names}")
+low = octet_json("info", env=environment(OCT_CPU="ref"))
+equal(low["cpu"]["level"], "ref", "OCT_CPU=ref info: level")
+equal({kernel["variant"] for kernel in low["kernels"]}, {"ref"}, "OCT_CPU=ref info: variants")
+
+everything = octet_json("help")
+check(len(everything["commands"]) >= 9, f"help lists {len(everything['commands'])} commands")
+only = octet_json("train", "--help")
+equal([command["name"] for command in only["commands"]], ["train"], "train --help --json")
+
+# --- train -------------------------------------------------------------------------------------
+
+run = octet_json("train", *TINY, "--epochs", "1", "--lr", "0.05", "--weight-decay", "5e-4")
+keys = ["accuracy", "accuracy_nodes", "loss", "train_loss", "consensus_distance", "bytes_sent",
+        "samples_per_s", "seconds", "epochs", "n_parameters", "workspace_bytes", "state_bytes",
+        "model_sha256", "interrupted", "config"]
+if has_keys(run, keys, "train"):
+    for key in keys[:12]:
+        check(is_number(run[key]), f"train {key} is a number: {run[key]!r}")
+    check(0 <= run["accuracy"] <= 100, f"train accuracy in per cent: {run['accuracy']}")
+    equal(run["epochs"], 1, "train epochs")
+    equal(run["interrupted"], False, "train interrupted")
+    check(len(run["model_sha256"]) == 64 and set(run["model_sha256"]) <= set("0123456789abcdef"),
+          f"train model_sha256: {run['model_sha256']}")
+    config = run["config"]
+    for key, value in (("model", "resnet20"), ("batch", 16), ("epochs", 1), ("lr", 0.05),
+                       ("weight_decay", 5e-4), ("seed", 1), ("data", TINY[1])):
+        equal(config.get(key), value, f"train config {key}")
+    again = octet_json("train", *TINY, "--epochs", "1", "--lr", "0.05", "--weight-decay", "5e-4",
+                       "--quiet")
+    equal(again["model_sha256"], run["model_sha256"], "the same run gives the same model")
+    other = octet_json("train", *TINY, "--epochs", "1", "--lr", "0.05", "--weight-decay", "5e-4",
+                       "--seed", "2")
+    check(other["model_sha256"] != run["model_sha256"], "another seed gives another model")
+none = octet_json("train", *TINY, "--epochs", "0")
+equal(none.get("epochs"), 0, "train --epochs 0: epochs")
+check(none.get("train_loss", 0) is None or is_number(none["train_loss"]),
+      f"train --epochs 0: train_loss is null or a number: {none.get('train_loss', 'missing')}")
+
+# Progress stays on stderr, and --quiet silences it.
+done = octet("train", *TINY, "--epochs", "2", "--json")
+equal(done.err.count("epoch "), 2, "train --epochs 2 --json: lines on stderr", done)
+done = octet("train", *TINY, "--epochs", "1", "--json", "--quiet")
+equal(done.err, "", "train --json --quiet: stderr")
+
+# --- bench -------------------------------------------------------------------------------------
+
+bench = octet_json("bench", "step", "--seconds", "0.1", "--batch", "4", "--nodes", "1",
+                   "--threads", "1", "--data", TINY[1], "--profile")
+check(len(bench.get("rows", [])) == 1, f"bench step: {len(bench.get('rows', []))} row")
+for row in bench.get("rows", []):
+    has_keys(row, ["precision", "samples_per_s", "floor_samples_per_s", "share_of_floor",
+                   "workspace_bytes", "state_bytes", "wire_bytes"], "bench step row")
+    equal(row["precision"], "fp32", "bench step precision")
+    check(row["samples_per_s"] > 0, f"bench step samples_per_s: {row['samples_per_s']}")
+    check(row["floor_samples_per_s"] > 0, f"bench step floor: {row['floor_samples_per_s']}")
+check(len(bench.get("profile", [])) > 10, f"bench step profile: {len(bench.get('profile', []))} rows")
+for row in bench.get("profile", [])[:1]:
+    has_keys(row, ["precision", "layer", "op", "ms", "share", "is_product"], "bench step profile")
+
+kernels = octet_json("bench", "kernels", "--seconds", "0.001")
+check(len(kernels.get("rows", [])) > 0, f"bench kernels: {len(kernels.get('rows', []))} rows")
+for row in kernels.get("rows", []):
+    if not has_keys(row, ["name", "variant", "ns", "gb_per_s"], f"bench kernels {row.get('name')}"):
+        break
+only = octet_json("bench", "kernels", "--only", "add_f32", "--seconds", "0.001")
+equal({row["name"] for row in only.get("rows", [])}, {"add_f32"}, "bench kernels --only add_f32")
+
+# --- errors are objects too --------------------------------------------------------------------
+
+for arguments, code, status, piece in (
+        (["train", "--batch", "8x"], 2, "INVALID", "'8x'"),
+        (["trian"], 2, "INVALID", "'trian'"),
+        (["train", *TINY, "--save", "/no/such/folder/model"], 1, "IO", "/no/such/folder"),
+        (["data", "get", "imagenet"], 2, "INVALID", "'imagenet'"),
+        (["bench", "kernels", "--only", "frobnicate_f64"], 1, "NOT_FOUND", "frobnicate_f64")):
+    value = octet_json(*arguments, code=code)
+    error = value.get("error", {})
+    equal(error.get("status"), status, f"{arguments}: status")
+    contains(error.get("message", ""), piece, f"{arguments}: message")
+
+finish()
