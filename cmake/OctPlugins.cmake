@@ -27,7 +27,7 @@ function(oct_plugins sources_name def symbol)
         endif()
         list(APPEND rows ${row})
         if(NOT EXISTS ${CMAKE_SOURCE_DIR}/${folder}/${file_prefix}${row}.c)
-            message(WARNING "${def} has the row '${line}', but there is no ${folder}/${file_prefix}${row}.c")
+            message(FATAL_ERROR "${def} has the row '${line}', but there is no ${folder}/${file_prefix}${row}.c")
         endif()
     endforeach()
 

@@ -19,7 +19,7 @@ done
 ls "$OCT_SOURCE/include/octet" >public
 (cd "$prefix/include" && find . -type f | sed 's|^\./octet/||' | sort) >installed
 sort public | diff - installed
-grep -q '^\.TH OCTET 1' "$prefix/share/man/man1/octet.1" || { echo "octet.1 is no manual page"; exit 1; }
+grep -qE '^\.(Dt|TH) OCTET 1' "$prefix/share/man/man1/octet.1" || { echo "octet.1 is no manual page"; exit 1; }
 if grep -rlF "$OCT_SOURCE" "$prefix/lib/pkgconfig" "$prefix/lib/cmake" "$prefix/include"; then
     echo "the files above name the source tree"
     exit 1

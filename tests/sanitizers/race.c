@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* race.c - two workers write one variable without a lock: ThreadSanitizer must say so.
  *
- * Run only in the `tsan` build, where the test passes if this fails. It shows that the options which
- * keep OpenMP's own threads from being reported do not hide races of ours.
+ * Run only in the `tsan` build, where the test passes if this fails: a build in which the pool's
+ * own synchronization hides races between tasks would let it through.
  */
 #include <stdio.h>
 

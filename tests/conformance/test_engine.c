@@ -1,0 +1,681 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_engine.c - what every engine owes: each operation of ops.def, on random shapes.
+ *
+ *   - the same bits on 1, 2 and 3 threads;
+ *   - the same bits for three nodes in one launch and for three launches of one node;
+ *   - within TOLERANCE of `portable`, relative to the largest element of the result (integers
+ *     exactly): engines may sum in another order, and nothing more;
+ *   - inputs and the memory between nodes are left alone;
+ *   - in place where ops.def allows it, with the same bits.
+ *
+ * Batches end with a short shard, optional operands are there or not, nodes are further apart than
+ * they are large. A new row in engines.def is tested as it stands; a new row in ops.def fails here
+ * until `describe` says what its operands look like.
+ */
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "engine/cpu.h"
+#include "support/check.h"
+#include "support/engines.h"
+#include "support/rig.h"
+
+#define TOLERANCE 1e-5
+
+enum { N_NODES = 3, SHARD = 16, ROUNDS = 3, CANARY = 0xA5, GAP = 192 };
+
+/* One call: shapes, attributes and what the buffers hold before it. */
+struct call {
+    enum oct__op op;
+    struct oct__args args; /* shapes; at and stride are filled in by `run` */
+    int is_shared[OCT_ARGS_MOST];
+    int alias[OCT_ARGS_MOST]; /* operand i lies where operand alias[i] does; -1: on its own */
+    uint8_t *before[OCT_ARGS_MOST];
+};
+
+/* --- shapes ---------------------------------------------------------------------------------- */
+
+static struct oct__tensor shape(enum oct__dtype dtype, int n, int h, int w, int c) {
+    return (struct oct__tensor){.dtype = dtype, .n = n, .h = h, .w = w, .c = c};
+}
+
+static struct oct__tensor f32(int n, int h, int w, int c) {
+    return shape(OCT_DTYPE_F32, n, h, w, c);
+}
+
+static struct oct__tensor vector(int c) {
+    return f32(1, 1, 1, c);
+}
+
+static const struct oct__tensor absent = {.n = 0};
+
+static int slide(int size, int kernel, int stride, int pad) {
+    return (size + 2 * pad - kernel) / stride + 1;
+}
+
+static void describe_conv(struct call *call, struct dice *dice, int n, int h, int w) {
+    static const int kernels[] = {1, 3, 5, 3}, groupings[] = {1, 1, 2, 4};
+    static const int widths[] = {1, 2, 3, 5, 8, 16};
+    struct oct__args *a = &call->args;
+    const int k = kernels[dice_below(dice, 4)], stride = 1 + dice_below(dice, 2);
+    const int pad = k == 1 ? 0 : dice_below(dice, k), groups = groupings[dice_below(dice, 4)];
+    const int in = groups * widths[dice_below(dice, 6)], out = groups * widths[dice_below(dice, 6)];
+    h += k - 1;
+    w += k - 1;
+    struct oct__tensor x = f32(n, h, w, in);
+    struct oct__tensor y = f32(n, slide(h, k, stride, pad), slide(w, k, stride, pad), out);
+    struct oct__tensor weight = f32(out, k, k, in / groups);
+    struct oct__tensor bias = dice_below(dice, 2) ? vector(out) : absent;
+    a->attr.conv.kernel = k;
+    a->attr.conv.stride = stride;
+    a->attr.conv.pad = pad;
+    a->attr.conv.groups = groups;
+    switch (call->op) {
+    case OCT_OP_CONV:
+        a->t[0] = x, a->t[1] = weight, a->t[2] = bias, a->t[3] = y;
+        break;
+    case OCT_OP_CONV_DGRAD:
+        a->t[0] = y, a->t[1] = weight, a->t[2] = x;
+        break;
+    default:
+        a->t[0] = x, a->t[1] = y, a->t[2] = weight, a->t[3] = bias;
+        break;
+    }
+}
+
+static void describe_pool(struct call *call, struct dice *dice, int n, int h, int w, int c) {
+    struct oct__args *a = &call->args;
+    const int k = 1 + dice_below(dice, 4), stride = 1 + dice_below(dice, 3);
+    const int pad = dice_below(dice, k / 2 + 1);
+    h += k;
+    w += k;
+    struct oct__tensor x = f32(n, h, w, c);
+    struct oct__tensor y = f32(n, slide(h, k, stride, pad), slide(w, k, stride, pad), c);
+    struct oct__tensor which = y;
+    which.dtype = OCT_DTYPE_U8;
+    a->attr.pool.kernel_h = a->attr.pool.kernel_w = k;
+    a->attr.pool.stride = stride;
+    a->attr.pool.pad = pad;
+    switch (call->op) {
+    case OCT_OP_MAX_POOL:
+        a->t[0] = x, a->t[1] = y, a->t[2] = which;
+        break;
+    case OCT_OP_MAX_POOL_GRAD:
+        a->t[0] = which, a->t[1] = y, a->t[2] = x;
+        break;
+    case OCT_OP_AVG_POOL:
+        a->t[0] = x, a->t[1] = y;
+        break;
+    default:
+        a->t[0] = y, a->t[1] = x;
+        break;
+    }
+}
+
+static void describe_norm(struct call *call, struct dice *dice, int n, int h, int w) {
+    struct oct__args *a = &call->args;
+    const int groups = 1 + dice_below(dice, 4), c = groups * (1 + dice_below(dice, 9));
+    const int is_batch = call->op <= OCT_OP_BATCH_NORM_GRAD;
+    struct oct__tensor x = f32(n, h, w, c), v = vector(c);
+    struct oct__tensor s = is_batch ? v : f32(n, 1, 1, groups); /* statistics */
+    a->attr.norm.groups = groups;
+    a->attr.norm.eps = 1e-5F;
+    a->attr.norm.momentum = 0.1F;
+    const struct oct__tensor operands[][OCT_ARGS_MOST] = {
+        [OCT_OP_BATCH_NORM - OCT_OP_BATCH_NORM] = {x, v, v, v, v, s, s, x},
+        [OCT_OP_BATCH_NORM_EVAL - OCT_OP_BATCH_NORM] = {x, v, v, v, v, x},
+        [OCT_OP_BATCH_NORM_GRAD - OCT_OP_BATCH_NORM] = {x, v, s, s, x, x, v, v},
+        [OCT_OP_GROUP_NORM - OCT_OP_BATCH_NORM] = {x, v, v, s, s, x},
+        [OCT_OP_GROUP_NORM_GRAD - OCT_OP_BATCH_NORM] = {x, v, s, s, x, x, v, v},
+        [OCT_OP_EVONORM - OCT_OP_BATCH_NORM] = {x, v, v, v, s, s, x},
+        [OCT_OP_EVONORM_GRAD - OCT_OP_BATCH_NORM] = {x, v, v, s, s, x, x, v, v, v},
+    };
+    memcpy(a->t, operands[call->op - OCT_OP_BATCH_NORM], sizeof a->t);
+}
+
+static void describe(struct call *call, enum oct__op op, struct dice *dice) {
+    memset(call, 0, sizeof *call);
+    call->op = op;
+    struct oct__args *a = &call->args;
+    for (int i = 0; i < OCT_ARGS_MOST; i++) {
+        call->alias[i] = -1;
+    }
+    static const int batches[] = {1, 16, 19, 37, 5};
+    const int n = batches[dice_below(dice, 5)];
+    const int h = 1 + dice_below(dice, 5), w = 1 + dice_below(dice, 5), c = 1 + dice_below(dice, 9);
+    const struct oct__tensor x = f32(n, h, w, c);
+    a->layer = dice_below(dice, 100);
+    switch (op) {
+    case OCT_OP_BATCH:
+        a->t[0] = shape(OCT_DTYPE_U8, 11, h, w, 1 + c % 4);
+        a->t[1] = shape(OCT_DTYPE_S32, n, 1, 1, 5);
+        a->t[2] = f32(1, 1, 4, 256);
+        a->t[3] = f32(n, h, w, 1 + c % 4);
+        a->t[4] = shape(OCT_DTYPE_S32, n, 1, 1, 1);
+        call->is_shared[0] = call->is_shared[2] = 1;
+        break;
+    case OCT_OP_CONV:
+    case OCT_OP_CONV_DGRAD:
+    case OCT_OP_CONV_WGRAD:
+        describe_conv(call, dice, n, h, w);
+        break;
+    case OCT_OP_RELU:
+        a->t[0] = a->t[1] = x;
+        break;
+    case OCT_OP_RELU_GRAD:
+    case OCT_OP_ADD:
+        a->t[0] = a->t[1] = a->t[2] = x;
+        break;
+    case OCT_OP_DROPOUT:
+        a->t[0] = a->t[1] = x;
+        a->attr.dropout.rate = 0.1F * (float)dice_below(dice, 10);
+        break;
+    case OCT_OP_MAX_POOL:
+    case OCT_OP_MAX_POOL_GRAD:
+    case OCT_OP_AVG_POOL:
+    case OCT_OP_AVG_POOL_GRAD:
+        describe_pool(call, dice, n, h, w, c);
+        break;
+    case OCT_OP_BATCH_NORM:
+    case OCT_OP_BATCH_NORM_EVAL:
+    case OCT_OP_BATCH_NORM_GRAD:
+    case OCT_OP_GROUP_NORM:
+    case OCT_OP_GROUP_NORM_GRAD:
+    case OCT_OP_EVONORM:
+    case OCT_OP_EVONORM_GRAD:
+        describe_norm(call, dice, n, h, w);
+        break;
+    case OCT_OP_LOSS:
+        a->t[0] = f32(n, 1, 1, 2 + c);
+        a->t[1] = shape(OCT_DTYPE_S32, n, 1, 1, 1);
+        a->t[2] = a->t[3] = f32(n, 1, 1, 1);
+        a->t[4] = dice_below(dice, 2) ? a->t[0] : absent;
+        break;
+    case OCT_OP_SGD: /* longer than the pieces that threads share */
+        a->t[0] = a->t[1] = a->t[2] = vector(n * 1000);
+        a->attr.sgd.beta = 0.9F;
+        a->attr.sgd.decay = 0.01F;
+        break;
+    case OCT_OP_NONFINITE:
+        a->t[0] = x;
+        a->t[1] = shape(OCT_DTYPE_S32, 1, 1, 1, 1);
+        break;
+    case OCT_OP_COUNT:
+        break;
+    }
+    if (a->t[0].n == 0) {
+        fail_msg("%s: test_engine.c does not know its operands", oct__op_info[op].name);
+    }
+}
+
+/* --- values ---------------------------------------------------------------------------------- */
+
+static size_t stride_of(const struct oct__tensor *t) {
+    return (oct__tensor_bytes(t) + 63) / 64 * 64 + GAP;
+}
+
+static size_t buffer_bytes(const struct call *call, int i) {
+    const struct oct__tensor *t = &call->args.t[i];
+    return call->is_shared[i] ? oct__tensor_bytes(t) : N_NODES * stride_of(t);
+}
+
+/* Integers that mean something: which sample, which class, which place in a window. */
+static void fill_integers(const struct call *call, int i, struct dice *dice, void *to) {
+    const struct oct__args *a = &call->args;
+    const size_t n = oct__tensor_count(&a->t[i]);
+    int32_t *words = to;
+    uint8_t *bytes = to;
+    for (size_t j = 0; j < n; j++) {
+        if (call->op == OCT_OP_BATCH && i == 0) {
+            bytes[j] = (uint8_t)dice_below(dice, 256);
+        } else if (call->op == OCT_OP_BATCH) {
+            static const int range[5] = {11, 9, 9, 2, 10}, least[5] = {0, -4, -4, 0, 0};
+            words[j] = dice_below(dice, range[j % 5]) + least[j % 5];
+        } else if (call->op == OCT_OP_LOSS) {
+            words[j] = dice_below(dice, a->t[0].c + 1) - 1;
+        } else { /* MAX_POOL_GRAD: place 0 exists in every window */
+            bytes[j] = 0;
+        }
+    }
+}
+
+/* Standard deviations and variances must be positive. */
+static int is_positive(enum oct__op op, int i) {
+    return (op == OCT_OP_BATCH_NORM_EVAL && i == 4) || (op == OCT_OP_BATCH_NORM && i == 4) ||
+           (op == OCT_OP_BATCH_NORM_GRAD && i == 3) || (op == OCT_OP_GROUP_NORM_GRAD && i == 3) ||
+           (op == OCT_OP_EVONORM_GRAD && i == 4);
+}
+
+static void fill(struct call *call, struct dice *dice) {
+    const char *operands = oct__op_info[call->op].operands;
+    for (int i = 0; operands[i]; i++) {
+        const struct oct__tensor *t = &call->args.t[i];
+        if (t->n == 0) {
+            continue;
+        }
+        call->before[i] = malloc(buffer_bytes(call, i));
+        assert_non_null(call->before[i]);
+        memset(call->before[i], CANARY, buffer_bytes(call, i));
+        if (operands[i] == 'o' || operands[i] == 'O') {
+            continue;
+        }
+        for (int node = 0; node < (call->is_shared[i] ? 1 : N_NODES); node++) {
+            void *to = call->before[i] + (size_t)node * stride_of(t);
+            float *values = to;
+            if (t->dtype != OCT_DTYPE_F32) {
+                fill_integers(call, i, dice, to);
+                continue;
+            }
+            for (size_t j = 0; j < oct__tensor_count(t); j++) {
+                double v = dice_normal(dice);
+                values[j] = (float)(is_positive(call->op, i) ? 0.3 + fabs(v) : v);
+                if (call->op == OCT_OP_NONFINITE && j % 7 == (size_t)node) {
+                    values[j] = j % 2 ? NAN : -INFINITY;
+                }
+            }
+        }
+    }
+}
+
+static void empty(struct call *call) {
+    for (int i = 0; i < OCT_ARGS_MOST; i++) {
+        free(call->before[i]);
+        call->before[i] = NULL;
+    }
+}
+
+/* The places that a max pool of the same shape found, for its gradient. */
+static void fill_which(struct call *call, struct dice *dice) {
+    struct oct__args *a = &call->args;
+    for (int node = 0; node < N_NODES; node++) {
+        uint8_t *to = call->before[0] + (size_t)node * stride_of(&a->t[0]);
+        const int k = a->attr.pool.kernel_h, stride = a->attr.pool.stride, pad = a->attr.pool.pad;
+        size_t j = 0;
+        for (int n = 0; n < a->t[0].n; n++) {
+            for (int row = 0; row < a->t[0].h; row++) {
+                for (int column = 0; column < a->t[0].w; column++) {
+                    int top = row * stride - pad, left = column * stride - pad;
+                    int bottom = top + k < a->t[2].h ? top + k : a->t[2].h;
+                    int right = left + k < a->t[2].w ? left + k : a->t[2].w;
+                    int area = (bottom - (top > 0 ? top : 0)) * (right - (left > 0 ? left : 0));
+                    for (int c = 0; c < a->t[0].c; c++) {
+                        to[j++] = (uint8_t)dice_below(dice, area);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* --- running --------------------------------------------------------------------------------- */
+
+struct result {
+    uint8_t *after[OCT_ARGS_MOST];
+};
+
+/* Runs the call for nodes `first` … `first` + `n_nodes` - 1 of it, in one launch. */
+static oct_status run(struct oct__engine *engine, const struct call *call, int first, int n_nodes,
+                      int n_threads, struct result *result) {
+    const char *operands = oct__op_info[call->op].operands;
+    struct oct__args args = call->args;
+    struct oct__lane lane = {
+        .engine = engine,
+        .form = {n_nodes, n_threads, SHARD},
+        .first_node = 20 + first,
+        .seed = 9,
+        .step = 4,
+        .learning_rate = 0.05F,
+    };
+    struct oct__plan plan;
+    void *at[OCT_ARGS_MOST] = {NULL}, *scratch = NULL;
+    EXPECT_OK(oct__engine_prepare(engine, call->op, &lane.form, &args, &plan));
+    args.handle = plan.handle;
+    const size_t shared = (plan.shared_bytes + 63) / 64 * 64;
+    lane.thread_scratch_bytes = (plan.thread_bytes + 63) / 64 * 64;
+    EXPECT_OK(engine->alloc(engine, shared + (size_t)n_threads * lane.thread_scratch_bytes,
+                            "scratch", &scratch));
+    lane.shared_scratch = scratch;
+    lane.thread_scratch = (char *)scratch + shared;
+    for (int i = 0; operands[i]; i++) {
+        struct oct__tensor *t = &args.t[i];
+        if (t->n == 0) {
+            continue;
+        }
+        int from = call->alias[i] >= 0 ? call->alias[i] : i;
+        if (from == i) {
+            EXPECT_OK(engine->alloc(engine, buffer_bytes(call, i), "operand", &at[i]));
+            EXPECT_OK(engine->write(engine, at[i], call->before[i], buffer_bytes(call, i)));
+        }
+        t->stride = call->is_shared[i] ? 0 : stride_of(t);
+        t->at = (char *)at[from] + (size_t)first * t->stride;
+    }
+    oct_status status = oct__engine_run(&lane, call->op, &args);
+    for (int i = 0; operands[i]; i++) {
+        if (at[i]) {
+            result->after[i] = malloc(buffer_bytes(call, i));
+            assert_non_null(result->after[i]);
+            EXPECT_OK(engine->read(engine, result->after[i], at[i], buffer_bytes(call, i)));
+        }
+    }
+    for (int i = 0; operands[i]; i++) {
+        if (at[i]) {
+            engine->free(engine, at[i]);
+        }
+    }
+    engine->free(engine, scratch);
+    oct__engine_release(engine, call->op, plan.handle);
+    return status;
+}
+
+static void discard(struct result *result) {
+    for (int i = 0; i < OCT_ARGS_MOST; i++) {
+        free(result->after[i]);
+        result->after[i] = NULL;
+    }
+}
+
+/* --- comparing ------------------------------------------------------------------------------- */
+
+static int is_written(const struct call *call, int i) {
+    const char letter = oct__op_info[call->op].operands[i];
+    if (letter != 'i' && letter != 'I') {
+        return 1;
+    }
+    for (int j = 0; oct__op_info[call->op].operands[j]; j++) {
+        if (call->alias[j] == i) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Inputs, gaps and the nodes that were not launched hold what they held. */
+static void check_untouched(const char *who, const struct call *call, const struct result *result,
+                            int first, int n_nodes) {
+    for (int i = 0; oct__op_info[call->op].operands[i]; i++) {
+        if (!result->after[i]) {
+            continue;
+        }
+        const size_t stride = stride_of(&call->args.t[i]);
+        const size_t bytes = oct__tensor_bytes(&call->args.t[i]);
+        for (size_t j = 0; j < buffer_bytes(call, i); j++) {
+            int node = (int)(j / stride), inside = j % stride < bytes;
+            int may_change =
+                is_written(call, i) && inside && node >= first && node < first + n_nodes;
+            if (!may_change && result->after[i][j] != call->before[i][j]) {
+                fail_msg("%s, %s: byte %zu of operand %d (node %d, %s) became %d from %d", who,
+                         oct__op_info[call->op].name, j, i, node, inside ? "inside" : "the gap",
+                         result->after[i][j], call->before[i][j]);
+            }
+        }
+    }
+}
+
+static int place_of(const struct call *call, int i) {
+    return call->alias[i] >= 0 ? call->alias[i] : i;
+}
+
+/* The written operands of one node, bit by bit. `plain` has no operand in another's place. */
+static void check_bits(const char *who, const char *why, const struct call *call,
+                       const struct result *found, const struct result *plain, int node) {
+    const char *operands = oct__op_info[call->op].operands;
+    for (int i = 0; operands[i]; i++) {
+        const struct oct__tensor *t = &call->args.t[i];
+        if (t->n == 0 || operands[i] == 'i' || operands[i] == 'I') {
+            continue;
+        }
+        const uint8_t *a = found->after[place_of(call, i)] + (size_t)node * stride_of(t);
+        const uint8_t *b = plain->after[i] + (size_t)node * stride_of(t);
+        if (memcmp(a, b, oct__tensor_bytes(t)) != 0) {
+            size_t j = 0;
+            while (a[j] == b[j]) {
+                j++;
+            }
+            float x, y;
+            memcpy(&x, a + j / 4 * 4, sizeof x);
+            memcpy(&y, b + j / 4 * 4, sizeof y);
+            fail_msg("%s, %s: %s: operand %d, node %d: %.9g and %.9g at element %zu", who,
+                     oct__op_info[call->op].name, why, i, node, (double)x, (double)y, j / 4);
+        }
+    }
+}
+
+/* The largest error over all written operands and nodes, relative to each one's largest element. */
+static double largest_error(const char *who, const struct call *call, const struct result *found,
+                            const struct result *expected) {
+    const char *operands = oct__op_info[call->op].operands;
+    double worst = 0.0;
+    for (int i = 0; operands[i]; i++) {
+        const struct oct__tensor *t = &call->args.t[i];
+        if (t->n == 0 || operands[i] == 'i' || operands[i] == 'I') {
+            continue;
+        }
+        for (int node = 0; node < N_NODES; node++) {
+            const void *a = found->after[i] + (size_t)node * stride_of(t);
+            const void *b = expected->after[i] + (size_t)node * stride_of(t);
+            const float *x = a, *y = b;
+            double scale = DBL_MIN;
+            if (t->dtype != OCT_DTYPE_F32) {
+                if (memcmp(a, b, oct__tensor_bytes(t)) != 0) {
+                    fail_msg("%s, %s: operand %d, node %d differs from portable's", who,
+                             oct__op_info[call->op].name, i, node);
+                }
+                continue;
+            }
+            for (size_t j = 0; j < oct__tensor_count(t); j++) {
+                scale = fmax(scale, fabs((double)y[j]));
+            }
+            for (size_t j = 0; j < oct__tensor_count(t); j++) {
+                double error = fabs((double)x[j] - (double)y[j]) / scale;
+                if (!(error <= TOLERANCE)) {
+                    fail_msg("%s, %s: operand %d, node %d, element %zu is %.9g, portable's %.9g",
+                             who, oct__op_info[call->op].name, i, node, j, (double)x[j],
+                             (double)y[j]);
+                }
+                worst = fmax(worst, error);
+            }
+        }
+    }
+    return worst;
+}
+
+/* --- the tests ------------------------------------------------------------------------------- */
+
+/* The engines of the registry, then the one that has only memory. */
+static struct oct__engine *engine_at(int index, int n_threads) {
+    struct oct__engine *engine = rig_engine_at(index, n_threads);
+    if (!engine && (index == 0 || (engine = rig_engine_at(index - 1, n_threads)))) {
+        oct__engine_close(engine);
+        engine = NULL;
+        EXPECT_OK(hollow_open(n_threads, &engine));
+    }
+    return engine;
+}
+
+static void check_in_place(const char *who, struct oct__engine *engine, struct call *call,
+                           const struct result *plain) {
+    for (int to = 0; call->op == OCT_OP_RELU ? to < 1 : call->op == OCT_OP_ADD && to < 2; to++) {
+        struct result found = {{NULL}};
+        call->alias[call->op == OCT_OP_RELU ? 1 : 2] = to;
+        EXPECT_OK(run(engine, call, 0, N_NODES, 1, &found));
+        check_untouched(who, call, &found, 0, N_NODES);
+        for (int node = 0; node < N_NODES; node++) {
+            check_bits(who, "in place", call, &found, plain, node);
+        }
+        discard(&found);
+        call->alias[call->op == OCT_OP_RELU ? 1 : 2] = -1;
+    }
+}
+
+static double check_call(int index, struct call *call, const struct result *expected) {
+    struct oct__engine *engine = engine_at(index, 1);
+    const char *who = engine->kind->plugin.name;
+    struct result one = {{NULL}};
+    EXPECT_OK(run(engine, call, 0, N_NODES, 1, &one));
+    check_untouched(who, call, &one, 0, N_NODES);
+    double error = largest_error(who, call, &one, expected);
+    for (int node = 0; node < N_NODES; node++) {
+        struct result alone = {{NULL}};
+        EXPECT_OK(run(engine, call, node, 1, 1, &alone));
+        check_untouched(who, call, &alone, node, 1);
+        check_bits(who, "a launch of its own", call, &alone, &one, node);
+        discard(&alone);
+    }
+    check_in_place(who, engine, call, &one);
+    oct__engine_close(engine);
+    for (int n_threads = 2; n_threads <= 3; n_threads++) {
+        struct result more = {{NULL}};
+        struct oct__engine *wide = engine_at(index, n_threads);
+        EXPECT_OK(run(wide, call, 0, N_NODES, n_threads, &more));
+        check_untouched(who, call, &more, 0, N_NODES);
+        for (int node = 0; node < N_NODES; node++) {
+            check_bits(who, n_threads == 2 ? "2 threads" : "3 threads", call, &more, &one, node);
+        }
+        discard(&more);
+        oct__engine_close(wide);
+    }
+    discard(&one);
+    return error;
+}
+
+static void every_operation(void **state) {
+    (void)state;
+    int n_engines = 0;
+    for (struct oct__engine *engine; (engine = engine_at(n_engines, 1)); n_engines++) {
+        print_message("engine %d: %s\n", n_engines, engine->kind->plugin.name);
+        oct__engine_close(engine);
+    }
+    assert_true(n_engines >= 2);
+    for (int op = 0; op < OCT_OP_COUNT; op++) {
+        double worst = 0.0;
+        for (int round = 0; round < ROUNDS * (oct__op_info[op].is_product ? 3 : 1); round++) {
+            struct dice dice = dice_of((uint32_t)(op * 100 + round));
+            struct call call;
+            struct result expected = {{NULL}};
+            struct oct__engine *portable = NULL;
+            describe(&call, (enum oct__op)op, &dice);
+            fill(&call, &dice);
+            if (op == OCT_OP_MAX_POOL_GRAD) {
+                fill_which(&call, &dice);
+            }
+            EXPECT_OK(oct__engine_open("portable", 1, &portable));
+            EXPECT_OK(run(portable, &call, 0, N_NODES, 1, &expected));
+            oct__engine_close(portable);
+            for (int i = 0; i < n_engines; i++) {
+                worst = fmax(worst, check_call(i, &call, &expected));
+            }
+            discard(&expected);
+            empty(&call);
+        }
+        print_message("%-16s at most %.1e from portable\n", oct__op_info[op].name, worst);
+    }
+}
+
+/* Operands that cannot be: refused with the values, on every engine and thread. */
+static void impossible_operands(void **state) {
+    (void)state;
+    static const struct {
+        enum oct__op op;
+        int operand, word;
+        int32_t value;
+        const char *piece;
+    } cases[] = {
+        {OCT_OP_BATCH, 1, 5, 11, "sample 11 of a dataset of 11"},
+        {OCT_OP_BATCH, 1, 0, -1, "sample -1 of a dataset of 11"},
+        {OCT_OP_LOSS, 1, 1, -2, "label -2"},
+        {OCT_OP_LOSS, 1, 2, 1000, "label 1000"},
+    };
+    for (size_t i = 0; i < OCT_COUNT_OF(cases); i++) {
+        for (int index = 0;; index++) {
+            struct oct__engine *engine = engine_at(index, 2);
+            if (!engine) {
+                break;
+            }
+            struct dice dice = dice_of(5);
+            struct call call;
+            struct result result = {{NULL}};
+            do {
+                describe(&call, cases[i].op, &dice);
+            } while (call.args.t[1].n < 19);
+            fill(&call, &dice);
+            memcpy(call.before[1] + 4 * cases[i].word, &cases[i].value, sizeof cases[i].value);
+            oct_status status = run(engine, &call, 0, N_NODES, 2, &result);
+            print_message("%s: ", engine->kind->plugin.name);
+            check_failure(oct__op_info[cases[i].op].name, status, OCT_STATUS_INVALID,
+                          cases[i].piece);
+            discard(&result);
+            empty(&call);
+            oct__engine_close(engine);
+        }
+    }
+}
+
+static void names(void **state) {
+    (void)state;
+    struct oct__engine *engine = NULL;
+    for (int i = 0; oct__engine_at(i); i++) {
+        const struct oct_plugin *plugin = &oct__engine_at(i)->plugin;
+        assert_true(strlen(plugin->name) > 0);
+        assert_true(strlen(plugin->summary) > 3);
+        for (int j = 0; j < i; j++) {
+            assert_string_not_equal(plugin->name, oct__engine_at(j)->plugin.name);
+        }
+        if (plugin->unavailable) {
+            EXPECT_FAILURE(oct__engine_open(plugin->name, 1, &engine), OCT_STATUS_UNSUPPORTED,
+                           plugin->unavailable);
+        }
+    }
+    assert_null(oct__engine_at(-1));
+    assert_null(oct__engine_at(1000));
+    EXPECT_FAILURE(oct__engine_open("abacus", 1, &engine), OCT_STATUS_NOT_FOUND,
+                   "engine 'abacus' is not known; there are cpu, portable");
+    oct__engine_close(NULL);
+}
+
+/* Memory comes zeroed and aligned; what is written is read back. */
+static void memory(void **state) {
+    (void)state;
+    for (int index = 0;; index++) {
+        struct oct__engine *engine = engine_at(index, 1);
+        if (!engine) {
+            break;
+        }
+        for (size_t bytes = 0; bytes < 100000; bytes = bytes * 7 + 1) {
+            void *at = NULL;
+            uint8_t *here = calloc(bytes + 1, 1);
+            assert_non_null(here);
+            EXPECT_OK(engine->alloc(engine, bytes, "memory", &at));
+            assert_non_null(at);
+            assert_int_equal((uintptr_t)at % 64, 0);
+            memset(here, 1, bytes + 1);
+            EXPECT_OK(engine->read(engine, here, at, bytes));
+            for (size_t i = 0; i < bytes; i++) {
+                assert_int_equal(here[i], 0);
+            }
+            assert_int_equal(here[bytes], 1);
+            for (size_t i = 0; i < bytes; i++) {
+                here[i] = (uint8_t)(i * 31);
+            }
+            EXPECT_OK(engine->write(engine, at, here, bytes));
+            memset(here, 0, bytes);
+            EXPECT_OK(engine->read(engine, here, at, bytes));
+            for (size_t i = 0; i < bytes; i++) {
+                assert_int_equal(here[i], (uint8_t)(i * 31));
+            }
+            engine->free(engine, at);
+            free(here);
+        }
+        oct__engine_close(engine);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names),
+        cmocka_unit_test(memory),
+        cmocka_unit_test(every_operation),
+        cmocka_unit_test(impossible_operands),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

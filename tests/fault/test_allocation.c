@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_allocation.c - memory runs out: at the first request, at the second, … until there is
+ * enough.
+ *
+ * Everything from an empty configuration to a loaded model, on every engine. Each failure is
+ * NO_MEMORY, cleans up while memory is still short (the address sanitizer watches for leaks), and
+ * leaves nothing behind that would disturb the next attempt.
+ */
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include <octet/octet.h>
+
+#include "base/alloc.h"
+#include "engine/engine.h"
+#include "nn/layer.h"
+#include "support/check.h"
+#include "support/engines.h"
+#include "support/folder.h"
+#include "train/trainer.h"
+
+static struct folder folder;
+
+/* --- the n-th request, and no other ----------------------------------------------------------- */
+
+/* oct__alloc_fail_after makes every later request fail too, which hides a failure that is noticed
+ * only because the next one fails as well. So the function beneath oct__alloc, which nobody else
+ * uses, is replaced by one that fails once. */
+#if defined(__GLIBC__) && !IS_SANITIZED
+#define CAN_FAIL_ONCE 1
+
+static atomic_long until_failure; /* requests; 0: none fails */
+
+void *__libc_memalign(size_t alignment, size_t bytes);
+
+__attribute__((visibility("default"))) void *aligned_alloc(size_t alignment, size_t bytes) {
+    if (atomic_load(&until_failure) > 0 && atomic_fetch_sub(&until_failure, 1) == 1) {
+        return NULL;
+    }
+    return __libc_memalign(alignment, bytes);
+}
+
+static void fail_once(uint64_t n) {
+    atomic_store(&until_failure, (long)n);
+}
+
+#else
+#define CAN_FAIL_ONCE 0
+
+static void fail_once(uint64_t n) {
+    (void)n;
+}
+
+#endif
+
+/* --- attempts --------------------------------------------------------------------------------- */
+
+static oct_status tiny_model(struct oct_graph *g, void *context) {
+    (void)context;
+    int x = oct_graph_conv(g, "stem", oct_graph_input(g),
+                           (struct oct_conv){.channels = 8, .kernel = 3, .pad = 1, .bias = 1});
+    x = oct_graph_norm(g, "norm", x);
+    x = oct_graph_activation(g, "act", x);
+    x = oct_graph_add(g, "sum", x, oct_graph_dropout(g, "drop", x, 0.25));
+    x = oct_graph_max_pool(g, "max", x, (struct oct_pool){.kernel = 2});
+    x = oct_graph_global_pool(g, "pool", x);
+    oct_graph_output(g, oct_graph_linear(g, "head", x, oct_graph_classes(g)));
+    return OCT_OK;
+}
+
+/* Two hundred layers make lists grow. */
+static oct_status deep_model(struct oct_graph *g, void *context) {
+    (void)context;
+    int x = oct_graph_input(g);
+    for (int i = 0; i < 200; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "layer%d", i);
+        x = i % 2 ? oct_graph_relu(g, name, x) : oct_graph_dropout(g, name, x, 0);
+    }
+    x = oct_graph_global_pool(g, "pool", x);
+    oct_graph_output(g, oct_graph_linear(g, "head", x, oct_graph_classes(g)));
+    return OCT_OK;
+}
+
+struct attempt {
+    const char *engine, *norm;
+    oct_graph_build_fn *model;
+    struct oct_config *config;
+    struct oct_trainer *trainer;
+    struct oct_result result;
+    const char *stage; /* how far it came */
+};
+
+static oct_status configure(struct attempt *a) {
+    OCT_TRY(oct_config_create(&a->config));
+    OCT_TRY(oct_config_set(a->config, "engine", a->engine));
+    OCT_TRY(oct_config_set(a->config, "norm", a->norm));
+    OCT_TRY(oct_config_set(a->config, "data", "synthetic:samples=9,size=6,classes=3"));
+    OCT_TRY(oct_config_set(a->config, "batch", "5"));
+    OCT_TRY(oct_config_set(a->config, "threads", "2"));
+    return oct_config_set(a->config, "epochs", "1");
+}
+
+static oct_status go(struct attempt *a) {
+    const struct oct_hooks hooks = {.model = a->model};
+    a->stage = "configure";
+    OCT_TRY(configure(a));
+    a->stage = "create";
+    OCT_TRY(oct_trainer_create(a->config, &hooks, &a->trainer));
+    a->stage = "step";
+    OCT_TRY(oct__trainer_step(a->trainer));
+    a->stage = "result";
+    OCT_TRY(oct_trainer_result(a->trainer, &a->result));
+    a->stage = "save";
+    OCT_TRY(oct_trainer_save(a->trainer, folder.file));
+    a->stage = "load";
+    return oct_trainer_load(a->trainer, folder.file);
+}
+
+static void clean_up(struct attempt *a) {
+    oct_trainer_destroy(a->trainer);
+    oct_config_destroy(a->config);
+    a->trainer = NULL;
+    a->config = NULL;
+}
+
+/* `arm` makes requests fail from the n-th on, or the n-th alone. */
+static void every_request_fails(const char *engine, const char *norm, oct_graph_build_fn *model,
+                                void (*arm)(uint64_t n)) {
+    struct attempt expected = {.engine = engine, .norm = norm, .model = model};
+    folder_file(&folder, "model.safetensors");
+    const uint64_t before = oct__alloc_count();
+    EXPECT_OK(go(&expected));
+    const uint64_t n_requests = oct__alloc_count() - before;
+    clean_up(&expected);
+    print_message("%s, %s: %llu requests\n", engine, norm, (unsigned long long)n_requests);
+    assert_true(n_requests > 30);
+    const char *stage = "";
+    for (uint64_t n = 1;; n++) {
+        struct attempt a = {.engine = engine, .norm = norm, .model = model};
+        arm(n);
+        oct_status status = go(&a);
+        char detail[256];
+        snprintf(detail, sizeof detail, "%s", oct_last_error());
+        if (status != OCT_OK) {
+            clean_up(&a); /* while nothing can be had */
+        }
+        arm(0);
+        if (status == OCT_OK) {
+            assert_int_equal(n, n_requests + 1); /* every one was made to fail */
+            assert_string_equal(a.result.model_sha256, expected.result.model_sha256);
+            clean_up(&a);
+            break;
+        }
+        if (strcmp(stage, a.stage) != 0) {
+            print_message("  from request %llu on, in %s: %s: %s\n", (unsigned long long)n, a.stage,
+                          oct_status_name(status), detail);
+            stage = a.stage;
+        }
+        if (status != OCT_STATUS_NO_MEMORY) {
+            fail_msg("request %llu of %llu, in %s: %s: %s", (unsigned long long)n,
+                     (unsigned long long)n_requests, a.stage, oct_status_name(status), detail);
+        }
+        assert_true(strlen(detail) > 10);
+    }
+    /* The file of the good attempt is whole, and no half-written one lies beside it. */
+    assert_int_equal(folder_count(&folder), 1);
+    assert_string_equal(stage, "load");
+}
+
+static void on_every_engine(void **state) {
+    (void)state;
+    for (int i = 0; oct__engine_at(i); i++) {
+        if (!oct__engine_at(i)->plugin.unavailable) {
+            every_request_fails(oct__engine_at(i)->plugin.name, "batchnorm", tiny_model,
+                                oct__alloc_fail_after);
+        }
+    }
+}
+
+static void with_every_norm(void **state) {
+    (void)state;
+    for (int i = 0; oct__norm_at(i); i++) {
+        every_request_fails("portable", oct__norm_at(i)->plugin.name, tiny_model,
+                            oct__alloc_fail_after);
+    }
+}
+
+static void while_lists_grow(void **state) {
+    (void)state;
+    every_request_fails("portable", "groupnorm", deep_model, oct__alloc_fail_after);
+}
+
+static void one_alone(void **state) {
+    (void)state;
+    if (!CAN_FAIL_ONCE) {
+        skip();
+    }
+    every_request_fails("cpu", "batchnorm", tiny_model, fail_once);
+    every_request_fails("portable", "evonorm-s0", tiny_model, fail_once);
+    every_request_fails("portable", "groupnorm", deep_model, fail_once);
+}
+
+/* A step that allocates, on the engine that has only memory: every failure inside it comes back
+ * from its threads, and the cohort can still be stepped afterwards. */
+static void inside_a_step(void **state) {
+    (void)state;
+    struct oct_dataset *train = NULL, *test = NULL;
+    struct oct_graph g;
+    struct oct__engine *hollow = NULL;
+    struct oct__cohort *cohort = NULL;
+    struct oct__node_step nodes[2];
+    uint32_t rows[9];
+    EXPECT_OK(
+        oct_dataset_open("synthetic:samples=9,size=6,classes=3", NULL, OCT_SPLIT_TRAIN, &train));
+    EXPECT_OK(
+        oct_dataset_open("synthetic:samples=9,size=6,classes=3", NULL, OCT_SPLIT_TEST, &test));
+    EXPECT_OK(oct__graph_init(&g, 6, 6, 3, 3, oct__norm_find("groupnorm")));
+    EXPECT_OK(tiny_model(&g, NULL));
+    EXPECT_OK(oct__graph_check(&g));
+    EXPECT_OK(hollow_open(2, &hollow));
+    for (uint32_t i = 0; i < 9; i++) {
+        rows[i] = i;
+    }
+    const struct oct__cohort_config config = {.engine = hollow,
+                                              .graph = &g,
+                                              .train = train,
+                                              .test = test,
+                                              .n_nodes = 2,
+                                              .n_threads = 2,
+                                              .batch = 5,
+                                              .seed = 1,
+                                              .rows = rows,
+                                              .n_rows = 9};
+    EXPECT_OK(oct__cohort_create(&config, &cohort));
+    const uint64_t before = oct__alloc_count();
+    EXPECT_OK(oct__cohort_step(cohort, 0, 0.1F, nodes));
+    const uint64_t n_requests = oct__alloc_count() - before;
+    print_message("a step by the fallback: %llu requests\n", (unsigned long long)n_requests);
+    assert_true(n_requests > 20);
+    for (uint64_t n = 1; n <= n_requests; n++) {
+        oct__alloc_fail_after(n);
+        oct_status status = oct__cohort_step(cohort, 1, 0.1F, nodes);
+        oct__alloc_fail_after(0);
+        if (status != OCT_STATUS_NO_MEMORY || !strstr(oct_last_error(), "fallback staging") ||
+            strncmp(oct_last_error(), "step 1: ", 8) != 0) {
+            fail_msg("request %llu: %s: %s", (unsigned long long)n, oct_status_name(status),
+                     oct_last_error());
+        }
+    }
+    EXPECT_OK(oct__cohort_step(cohort, 2, 0.1F, nodes));
+    oct__cohort_destroy(cohort);
+    oct__engine_close(hollow);
+    oct__graph_fini(&g);
+    oct_dataset_close(train);
+    oct_dataset_close(test);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    folder_open(&folder);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    folder_close(&folder);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(on_every_engine),  cmocka_unit_test(with_every_norm),
+        cmocka_unit_test(while_lists_grow), cmocka_unit_test(one_alone),
+        cmocka_unit_test(inside_a_step),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_trainer.c - src/train/trainer.c: a run from configuration to result, through the public API.
+ *
+ * What goes wrong with memory, files and numbers is in tests/fault; what does not depend on threads
+ * in tests/conformance.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include <octet/octet.h>
+
+#include "base/sha256.h"
+#include "scratch.h"
+#include "support/check.h"
+#include "train/trainer.h"
+
+/* A configuration of a small, quick run; pairs of name and value change it. The last is NULL. */
+static struct oct_config *configure(const char *first, ...) {
+    static const char *const basis[][2] = {{"model", "resnet20:width=4,blocks=1"},
+                                           {"data", "synthetic:samples=50,size=8,classes=4"},
+                                           {"batch", "8"},
+                                           {"epochs", "2"},
+                                           {"threads", "1"},
+                                           {"norm", "groupnorm"}};
+    struct oct_config *config = NULL;
+    va_list rest;
+    EXPECT_OK(oct_config_create(&config));
+    for (size_t i = 0; i < OCT_COUNT_OF(basis); i++) {
+        EXPECT_OK(oct_config_set(config, basis[i][0], basis[i][1]));
+    }
+    va_start(rest, first);
+    for (const char *name = first; name; name = va_arg(rest, const char *)) {
+        EXPECT_OK(oct_config_set(config, name, va_arg(rest, const char *)));
+    }
+    va_end(rest);
+    return config;
+}
+
+static struct oct_trainer *create(struct oct_config *config, const struct oct_hooks *hooks) {
+    struct oct_trainer *trainer = NULL;
+    EXPECT_OK(oct_trainer_create(config, hooks, &trainer));
+    oct_config_destroy(config);
+    return trainer;
+}
+
+static void expect_refused(struct oct_config *config, const struct oct_hooks *hooks,
+                           oct_status status, const char *piece) {
+    struct oct_trainer *trainer = NULL;
+    EXPECT_FAILURE(oct_trainer_create(config, hooks, &trainer), status, piece);
+    assert_null(trainer);
+    oct_config_destroy(config);
+}
+
+/* --- a run ----------------------------------------------------------------------------------- */
+
+struct diary {
+    int n_calls, n_train, n_evaluate, n_ends;
+    struct oct_progress last;
+    int64_t stop_after; /* steps; 0: never */
+    int stop_in;        /* phase */
+};
+
+static int write_down(const struct oct_progress *p, void *context) {
+    struct diary *diary = context;
+    diary->n_calls++;
+    assert_int_equal(p->n_epochs, 2);
+    assert_int_equal(p->n_steps, 14); /* two epochs of ceil(50 / 8) */
+    assert_true(p->seconds >= 0 && p->seconds_left >= 0);
+    switch (p->phase) {
+    case OCT_PHASE_TRAIN:
+        diary->n_train++;
+        assert_int_equal(p->step, diary->n_train);
+        assert_int_equal(p->epoch_step, (p->step - 1) % 7 + 1);
+        assert_int_equal(p->epoch_steps, 7);
+        assert_int_equal(p->epoch, (p->step - 1) / 7 + 1);
+        assert_true(isfinite(p->loss) && p->loss > 0);
+        assert_true(p->accuracy >= 0 && p->accuracy <= 100);
+        assert_true(p->learning_rate > 0 && p->learning_rate <= 0.1);
+        assert_true(p->samples_per_s > 0);
+        break;
+    case OCT_PHASE_EVALUATE:
+        diary->n_evaluate++;
+        assert_true(p->epoch_step <= p->epoch_steps);
+        assert_int_equal(p->epoch, diary->n_ends + 1);
+        break;
+    case OCT_PHASE_EPOCH_END:
+        diary->n_ends++;
+        assert_int_equal(p->epoch, diary->n_ends);
+        assert_int_equal(p->step, 7 * diary->n_ends);
+        assert_true(isfinite(p->test_loss));
+        assert_true(p->test_accuracy >= 0 && p->test_accuracy <= 100);
+        break;
+    }
+    diary->last = *p;
+    return diary->stop_after && p->step >= diary->stop_after && (int)p->phase == diary->stop_in;
+}
+
+static void a_run_from_end_to_end(void **state) {
+    (void)state;
+    struct diary diary = {0};
+    const struct oct_hooks hooks = {.progress = write_down, .progress_context = &diary};
+    struct oct_trainer *trainer = create(configure(NULL), &hooks);
+    struct oct_result result, again;
+    EXPECT_OK(oct_trainer_run(trainer));
+    EXPECT_OK(oct_trainer_result(trainer, &result));
+    print_message("%d train, %d evaluate, %d end; accuracy %.2f %%, loss %.4f, %.0f samples/s\n",
+                  diary.n_train, diary.n_evaluate, diary.n_ends, result.accuracy, result.loss,
+                  result.samples_per_s);
+    assert_int_equal(diary.n_train, 14);
+    assert_int_equal(diary.n_ends, 2);
+    assert_true(diary.n_evaluate >= 2);
+    assert_int_equal(diary.last.phase, OCT_PHASE_EPOCH_END);
+    assert_true(result.accuracy == diary.last.test_accuracy);
+    assert_true(result.accuracy_nodes == result.accuracy);
+    assert_true(result.loss == diary.last.test_loss);
+    assert_true(result.consensus_distance == 0.0);
+    assert_int_equal(result.bytes_sent, 0);
+    assert_int_equal(result.epochs, 2);
+    assert_true(result.train_loss > 0 && isfinite(result.train_loss));
+    assert_true(result.samples_per_s > 0 && result.seconds > 0);
+    assert_int_equal(result.n_parameters, oct__row_count(&trainer->graph.params));
+    /* Parameters and momentum, each a row with its gaps; GroupNorm has no statistics. */
+    assert_int_equal(result.state_bytes, 2 * 4 * trainer->graph.params.n_elements);
+    assert_true(result.workspace_bytes > result.state_bytes / 2);
+
+    /* Done is done: neither a second run nor a second look changes anything. */
+    const int n_calls = diary.n_calls;
+    EXPECT_OK(oct_trainer_run(trainer));
+    EXPECT_OK(oct_trainer_result(trainer, &again));
+    assert_int_equal(diary.n_calls, n_calls);
+    assert_string_equal(again.model_sha256, result.model_sha256);
+    assert_true(again.accuracy == result.accuracy && again.loss == result.loss);
+    oct_trainer_destroy(trainer);
+}
+
+/* Stopped anywhere and run again, a run is the run that never stopped. */
+static void a_stop_is_a_pause(void **state) {
+    (void)state;
+    struct oct_result expected, result;
+    struct oct_trainer *trainer = create(configure(NULL), NULL);
+    EXPECT_OK(oct_trainer_run(trainer));
+    EXPECT_OK(oct_trainer_result(trainer, &expected));
+    oct_trainer_destroy(trainer);
+    static const struct {
+        int64_t step;
+        enum oct_phase phase;
+    } stops[] = {{3, OCT_PHASE_TRAIN},     {7, OCT_PHASE_TRAIN},  {7, OCT_PHASE_EVALUATE},
+                 {7, OCT_PHASE_EPOCH_END}, {11, OCT_PHASE_TRAIN}, {14, OCT_PHASE_EPOCH_END}};
+    for (size_t i = 0; i < OCT_COUNT_OF(stops); i++) {
+        struct diary diary = {.stop_after = stops[i].step, .stop_in = (int)stops[i].phase};
+        const struct oct_hooks hooks = {.progress = write_down, .progress_context = &diary};
+        trainer = create(configure(NULL), &hooks);
+        EXPECT_FAILURE(oct_trainer_run(trainer), OCT_STATUS_CANCELLED, "stopped");
+        assert_int_equal(trainer->step, stops[i].step);
+        EXPECT_OK(oct_trainer_result(trainer, &result));
+        assert_int_equal(result.epochs, diary.n_ends);
+        diary.stop_after = 0;
+        EXPECT_OK(oct_trainer_run(trainer));
+        EXPECT_OK(oct_trainer_result(trainer, &result));
+        print_message("stopped after step %lld, in phase %d: %.16s… and %.16s…; %lld steps\n",
+                      (long long)stops[i].step, (int)stops[i].phase, result.model_sha256,
+                      expected.model_sha256, (long long)trainer->step);
+        assert_int_equal(trainer->step, 14);
+        assert_string_equal(result.model_sha256, expected.model_sha256);
+        assert_true(result.loss == expected.loss && result.accuracy == expected.accuracy);
+        assert_true(result.train_loss == expected.train_loss);
+        assert_int_equal(result.epochs, 2);
+        oct_trainer_destroy(trainer);
+    }
+}
+
+/* Without an epoch nothing is learnt, and the result is that of the initial model. */
+static void no_epochs(void **state) {
+    (void)state;
+    struct oct_result result;
+    struct oct_trainer *trainer = create(configure("epochs", "0", NULL), NULL);
+    EXPECT_OK(oct_trainer_run(trainer));
+    EXPECT_OK(oct_trainer_result(trainer, &result));
+    print_message("loss %.4f, accuracy %.1f %%\n", result.loss, result.accuracy);
+    assert_int_equal(result.epochs, 0);
+    assert_true(result.train_loss == 0 && result.samples_per_s == 0);
+    assert_true(isfinite(result.loss));
+    float *row = calloc(trainer->graph.params.n_elements, sizeof *row);
+    float *found = calloc(trainer->graph.params.n_elements, sizeof *found);
+    assert_non_null(row);
+    assert_non_null(found);
+    oct__row_init(&trainer->graph.params, 1, row);
+    EXPECT_OK(oct__cohort_read_average(trainer->cohort, OCT_HOME_PARAM, found));
+    assert_memory_equal(found, row, trainer->graph.params.n_elements * sizeof *row);
+    free(row);
+    free(found);
+    oct_trainer_destroy(trainer);
+}
+
+/* Patterns that a linear model cannot separate: far above the third that guessing gets. */
+static void it_learns(void **state) {
+    (void)state;
+    struct oct_result result;
+    struct oct_trainer *trainer =
+        create(configure("data", "synthetic:samples=600,size=12,classes=3,noise=0", "model",
+                         "resnet20:width=8,blocks=1", "epochs", "8", "batch", "16", "lr", "0.02",
+                         "norm", "evonorm-s0", "augment", "none", NULL),
+               NULL);
+    EXPECT_OK(oct_trainer_run(trainer));
+    EXPECT_OK(oct_trainer_result(trainer, &result));
+    print_message("accuracy %.1f %% of 150 unseen samples, loss %.3f, training loss %.3f\n",
+                  result.accuracy, result.loss, result.train_loss);
+    assert_true(result.accuracy >= 85);
+    oct_trainer_destroy(trainer);
+}
+
+/* A batch larger than the dataset is filled from the next permutation. */
+static void batch_larger_than_the_data(void **state) {
+    (void)state;
+    struct oct_trainer *trainer = create(configure("batch", "64", NULL), NULL);
+    assert_int_equal(trainer->epoch_steps, 1);
+    EXPECT_OK(oct_trainer_run(trainer));
+    assert_int_equal(trainer->step, 2);
+    oct_trainer_destroy(trainer);
+}
+
+static void fewer_samples(void **state) {
+    (void)state;
+    struct oct_trainer *trainer = create(configure("samples", "17", "batch", "5", NULL), NULL);
+    assert_int_equal(trainer->n_rows, 17);
+    assert_int_equal(trainer->epoch_steps, 4);
+    for (uint32_t i = 1; i < trainer->n_rows; i++) {
+        assert_true(trainer->rows[i] > trainer->rows[i - 1] && trainer->rows[i] < 50);
+    }
+    EXPECT_OK(oct_trainer_run(trainer));
+    oct_trainer_destroy(trainer);
+}
+
+/* --- saving ---------------------------------------------------------------------------------- */
+
+static void save_and_load(void **state) {
+    (void)state;
+    char folder[SCRATCH_PATH];
+    assert_non_null(scratch_make(folder));
+    const char *path = scratch_at(folder, "model.safetensors");
+    struct oct_result saved, other, loaded;
+    struct oct_trainer *trainer = create(configure(NULL), NULL);
+    EXPECT_OK(oct_trainer_run(trainer));
+    EXPECT_OK(oct_trainer_result(trainer, &saved));
+    EXPECT_OK(oct_trainer_save(trainer, path));
+    oct_trainer_destroy(trainer);
+
+    /* What the sum is of: the file's numbers as they lie there. */
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    uint8_t length[8], *data = malloc(4 * (size_t)saved.n_parameters);
+    char sum[OCT_SHA256_TEXT];
+    assert_non_null(data);
+    assert_int_equal(fread(length, 1, 8, file), 8);
+    assert_int_equal(fseek(file, (long)(length[0] | length[1] << 8), SEEK_CUR), 0);
+    assert_int_equal(fread(data, 4, (size_t)saved.n_parameters, file), saved.n_parameters);
+    assert_int_equal(fgetc(file), EOF);
+    fclose(file);
+    scratch_sha256(data, 4 * (size_t)saved.n_parameters, sum);
+    free(data);
+    print_message("sum of the file's numbers %.16s…, of the result %.16s…\n", sum,
+                  saved.model_sha256);
+    assert_string_equal(sum, saved.model_sha256);
+
+    trainer = create(configure("seed", "9", NULL), NULL);
+    EXPECT_OK(oct_trainer_result(trainer, &other));
+    assert_string_not_equal(other.model_sha256, saved.model_sha256);
+    EXPECT_OK(oct_trainer_load(trainer, path));
+    EXPECT_OK(oct_trainer_result(trainer, &loaded));
+    print_message("accuracy %.1f %% saved, %.1f %% loaded\n", saved.accuracy, loaded.accuracy);
+    assert_string_equal(loaded.model_sha256, saved.model_sha256);
+    assert_true(loaded.accuracy == saved.accuracy && loaded.loss == saved.loss);
+    oct_trainer_destroy(trainer);
+    scratch_remove(folder);
+}
+
+/* The average of several nodes is what is saved, and every node gets what is loaded. */
+static void several_nodes(void **state) {
+    (void)state;
+    char folder[SCRATCH_PATH];
+    assert_non_null(scratch_make(folder));
+    const char *path = scratch_at(folder, "average");
+    struct oct_config *config = configure(NULL);
+    struct oct_trainer *trainer = NULL;
+    struct oct_result before, after;
+    EXPECT_OK(oct__trainer_create(config, NULL, 3, &trainer));
+    oct_config_destroy(config);
+    assert_int_equal(trainer->epoch_steps, 3); /* ceil(50 / (3 * 8)) */
+    EXPECT_OK(oct_trainer_run(trainer));
+    EXPECT_OK(oct_trainer_result(trainer, &before));
+    EXPECT_OK(oct_trainer_save(trainer, path));
+    EXPECT_OK(oct_trainer_load(trainer, path));
+    EXPECT_OK(oct_trainer_result(trainer, &after));
+    print_message("distance %.3e, then %.3e; accuracy of the nodes %.2f, then %.2f %%\n",
+                  before.consensus_distance, after.consensus_distance, before.accuracy_nodes,
+                  after.accuracy_nodes);
+    assert_true(before.consensus_distance > 0);
+    assert_true(after.consensus_distance == 0);
+    assert_string_equal(before.model_sha256, after.model_sha256);
+    assert_true(before.accuracy == after.accuracy && before.loss == after.loss);
+    assert_true(after.accuracy_nodes == after.accuracy);
+    assert_int_equal(before.state_bytes, 3 * 2 * 4 * trainer->graph.params.n_elements);
+    oct_trainer_destroy(trainer);
+    scratch_remove(folder);
+}
+
+/* --- one's own data and model ---------------------------------------------------------------- */
+
+struct own_data {
+    int height, width, channels, n_classes, n_samples;
+};
+
+static int get_sample(void *context, int64_t index, uint8_t *image, int *label) {
+    const struct own_data *own = context;
+    *label = (int)(index % own->n_classes);
+    for (int i = 0; i < own->height * own->width * own->channels; i++) {
+        image[i] = (uint8_t)(*label * 50 + i % 7 + index % 5);
+    }
+    return 0;
+}
+
+static struct oct_dataset *own_dataset(const struct own_data *own) {
+    struct oct_dataset *dataset = NULL;
+    const struct oct_dataset_custom custom = {
+        .name = "own",
+        .n_samples = own->n_samples,
+        .height = own->height,
+        .width = own->width,
+        .channels = own->channels,
+        .n_classes = own->n_classes,
+        .get = get_sample,
+        .context = (void *)(uintptr_t)own,
+    };
+    EXPECT_OK(oct_dataset_create(&custom, &dataset));
+    return dataset;
+}
+
+static oct_status own_model(struct oct_graph *g, void *context) {
+    const int *channels = context;
+    int x = oct_graph_input(g);
+    x = oct_graph_conv(g, "only", x,
+                       (struct oct_conv){.channels = *channels, .kernel = 3, .pad = 1});
+    x = oct_graph_activation(g, "act", oct_graph_norm(g, "norm", x));
+    x = oct_graph_global_pool(g, "pool", x);
+    oct_graph_output(g, oct_graph_linear(g, "head", x, oct_graph_classes(g)));
+    return OCT_OK;
+}
+
+static oct_status wrong_model(struct oct_graph *g, void *context) {
+    (void)context;
+    int x = oct_graph_conv(g, "much-too-wide", oct_graph_input(g),
+                           (struct oct_conv){.channels = 4, .kernel = 99});
+    oct_graph_output(g, oct_graph_relu(g, "later", x));
+    return OCT_OK;
+}
+
+static oct_status unhappy_model(struct oct_graph *g, void *context) {
+    (void)g;
+    (void)context;
+    return OCT_STATUS_UNSUPPORTED;
+}
+
+static void own_data_and_model(void **state) {
+    (void)state;
+    static const struct own_data big = {7, 5, 2, 3, 33}, small = {7, 5, 2, 3, 6};
+    struct oct_dataset *train = own_dataset(&big), *test = own_dataset(&small);
+    int channels = 6;
+    const struct oct_hooks hooks = {
+        .model = own_model, .model_context = &channels, .train = train, .test = test};
+    struct oct_result result;
+    struct oct_trainer *trainer =
+        create(configure("epochs", "6", "lr", "0.05", "augment", "none", NULL), &hooks);
+    EXPECT_OK(oct_trainer_run(trainer));
+    EXPECT_OK(oct_trainer_result(trainer, &result));
+    print_message("%lld parameters, accuracy %.1f %%\n", (long long)result.n_parameters,
+                  result.accuracy);
+    assert_int_equal(result.n_parameters, 6 * 2 * 9 + 2 * 6 + 6 * 3 + 3);
+    assert_true(result.accuracy > 60); /* brightness tells the classes apart */
+    oct_trainer_destroy(trainer);
+    oct_dataset_close(train);
+    oct_dataset_close(test);
+}
+
+static void what_does_not_fit(void **state) {
+    (void)state;
+    static const struct own_data data[] = {
+        {7, 5, 2, 3, 12}, {7, 6, 2, 3, 12}, {7, 5, 1, 3, 12}, {7, 5, 2, 4, 12}};
+    struct oct_dataset *sets[OCT_COUNT_OF(data)];
+    for (size_t i = 0; i < OCT_COUNT_OF(data); i++) {
+        sets[i] = own_dataset(&data[i]);
+    }
+    struct oct_hooks hooks = {.train = sets[0]};
+    expect_refused(configure(NULL), &hooks, OCT_STATUS_INVALID, "both");
+    hooks = (struct oct_hooks){.test = sets[0]};
+    expect_refused(configure(NULL), &hooks, OCT_STATUS_INVALID, "both");
+    hooks = (struct oct_hooks){.train = sets[0], .test = sets[1]};
+    expect_refused(configure(NULL), &hooks, OCT_STATUS_SHAPE, "7x5x2 and test images 7x6x2");
+    hooks.test = sets[2];
+    expect_refused(configure(NULL), &hooks, OCT_STATUS_SHAPE, "7x5x2 and test images 7x5x1");
+    hooks.test = sets[3];
+    expect_refused(configure(NULL), &hooks, OCT_STATUS_SHAPE,
+                   "the training set has 3 classes and the test set 4");
+    hooks = (struct oct_hooks){.model = wrong_model};
+    expect_refused(configure(NULL), &hooks, OCT_STATUS_SHAPE,
+                   "much-too-wide: kernel 99 does not fit an input of 8x8");
+    hooks = (struct oct_hooks){.model = unhappy_model};
+    expect_refused(configure(NULL), &hooks, OCT_STATUS_UNSUPPORTED, "UNSUPPORTED");
+    for (size_t i = 0; i < OCT_COUNT_OF(data); i++) {
+        oct_dataset_close(sets[i]);
+    }
+}
+
+static void impossible_runs(void **state) {
+    (void)state;
+    expect_refused(configure("samples", "51", NULL), NULL, OCT_STATUS_INVALID,
+                   "samples: 51, but the training set has 50");
+    expect_refused(configure("data", "synthetic:size=3", NULL), NULL, OCT_STATUS_INVALID, "size");
+    expect_refused(configure("model", "resnet20:width=0", NULL), NULL, OCT_STATUS_INVALID, "width");
+    expect_refused(configure("data", "synthetic:samples=5000,size=4", "batch", "1", "epochs",
+                             "1000000", "model", "resnet20:width=1,blocks=1", NULL),
+                   NULL, OCT_STATUS_INVALID, "1000000 epochs of 5000 steps");
+    struct oct_config *config = configure("samples", "2", NULL);
+    struct oct_trainer *trainer = NULL;
+    EXPECT_FAILURE(oct__trainer_create(config, NULL, 3, &trainer), OCT_STATUS_INVALID,
+                   "node 2 has no samples");
+    assert_null(trainer);
+    oct_config_destroy(config);
+    oct_trainer_destroy(NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_run_from_end_to_end),
+        cmocka_unit_test(a_stop_is_a_pause),
+        cmocka_unit_test(no_epochs),
+        cmocka_unit_test(it_learns),
+        cmocka_unit_test(batch_larger_than_the_data),
+        cmocka_unit_test(fewer_samples),
+        cmocka_unit_test(save_and_load),
+        cmocka_unit_test(several_nodes),
+        cmocka_unit_test(own_data_and_model),
+        cmocka_unit_test(what_does_not_fit),
+        cmocka_unit_test(impossible_runs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
