@@ -7,7 +7,7 @@ DESTDIR ?=
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 # What `make run` trains; anything in ARGS comes after and wins.
-DEMO = --data fashion-mnist --samples 12000 --epochs 2 --batch 32
+DEMO = --data fashion-mnist --samples 25000 --epochs 2 --norm batchnorm --augment none
 ARGS ?=
 
 octet = build/release/octet

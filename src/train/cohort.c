@@ -309,7 +309,7 @@ static oct_status step_launch(void *context, int item, int worker) {
         node->loss /= program->batch;
         if (!isfinite(node->loss)) {
             OCT_TRY(oct__program_find_nonfinite(program, &lane->lane, &bases));
-            OCT_FAIL(NOT_FINITE, "node %d: the loss is %g", first + i, node->loss);
+            OCT_FAIL(NOT_FINITE, "node %d: the loss is %g", first + i, fabs(node->loss));
         }
     }
     return oct__program_run(program, &lane->lane, &bases, program->n_forward, program->n_calls,

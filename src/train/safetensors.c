@@ -119,7 +119,7 @@ oct_status oct__safetensors_save(const char *path, const struct oct__row *row,
     snprintf(beside, strlen(path) + 16, "%s%s", path, in_place ? "" : ".partial");
     file = fopen(beside, "wb");
     if (!file) {
-        OCT_FAIL_TO(out, IO, "%s: cannot be written: %s", beside, strerror(errno));
+        OCT_FAIL_TO(out, IO, "%s: cannot be written: %s", path, strerror(errno));
     }
     if (!write_all(file, header, used, row, values)) {
         status = oct__fail(OCT_STATUS_IO, "%s: writing failed: %s", path, strerror(errno));

@@ -262,13 +262,16 @@ static oct_status run_epoch(struct oct_trainer *trainer) {
         OCT_FAIL(NOT_FINITE,
                  "after step %lld: the test loss is %g: the last update overflowed; lower the "
                  "learning rate (lr)",
-                 (long long)trainer->step, trainer->test_loss);
+                 (long long)trainer->step, fabs(trainer->test_loss)); /* no "-nan" */
     }
     trainer->epochs_done++;
     return report(trainer, OCT_PHASE_EPOCH_END, trainer->epoch_steps, trainer->epoch_steps);
 }
 
 oct_status oct_trainer_run(struct oct_trainer *trainer) {
+    if (!trainer) {
+        OCT_FAIL(INVALID, "running needs a trainer");
+    }
     trainer->started = oct__seconds();
     oct_status status = OCT_OK;
     while (status == OCT_OK && trainer->epochs_done < trainer->n_epochs) {

@@ -118,7 +118,7 @@ static int spoil(const struct oct_progress *progress, void *context) {
     if (progress->phase == OCT_PHASE_TRAIN && progress->epoch_step == progress->epoch_steps) {
         float *row = initial(spoiled);
         row[0] = NAN;
-        oct_status status = oct__cohort_write_params(spoiled->cohort, row);
+        oct_status status = oct__cohort_write(spoiled->cohort, OCT_HOME_PARAM, row);
         free(row);
         assert_int_equal(status, OCT_OK);
     }

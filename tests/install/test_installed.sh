@@ -45,11 +45,19 @@ if ldd own_model | grep liboctet; then
 fi
 ./own_model
 
-cmake -G Ninja -S "$OCT_SOURCE/examples" -B examples -DCMAKE_PREFIX_PATH="$prefix" \
-    -DCMAKE_C_COMPILER="$CC" >cmake.log 2>&1 && cmake --build examples >>cmake.log 2>&1 ||
-    { cat cmake.log; exit 1; }
-ldd examples/own_model | grep "$prefix/lib/liboctet"
-examples/own_model
+for target in octet::octet octet::octet_static; do
+    rm -rf examples
+    cmake -G Ninja -S "$OCT_SOURCE/examples" -B examples -DCMAKE_PREFIX_PATH="$prefix" \
+        -DCMAKE_C_COMPILER="$CC" -DOCTET_TARGET=$target >cmake.log 2>&1 &&
+        cmake --build examples >>cmake.log 2>&1 || { cat cmake.log; exit 1; }
+    linked=$(ldd examples/own_model | grep "$prefix/lib/liboctet" || true)
+    echo "$target: ${linked:-holds the library itself}"
+    case $target in
+    *static) [ -z "$linked" ] ;;
+    *) [ -n "$linked" ] ;;
+    esac
+    examples/own_model
+done
 
 # A program that asks for another minor version is refused while the ABI may change with each.
 mkdir wrong

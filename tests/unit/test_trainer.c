@@ -10,6 +10,7 @@
 #include <octet/octet.h>
 
 #include "base/sha256.h"
+#include "nn/layer.h"
 #include "scratch.h"
 #include "support/check.h"
 #include "train/trainer.h"
@@ -233,45 +234,66 @@ static void fewer_samples(void **state) {
 
 /* --- saving ---------------------------------------------------------------------------------- */
 
-static void save_and_load(void **state) {
-    (void)state;
-    char folder[SCRATCH_PATH];
-    assert_non_null(scratch_make(folder));
-    const char *path = scratch_at(folder, "model.safetensors");
-    struct oct_result saved, other, loaded;
-    struct oct_trainer *trainer = create(configure(NULL), NULL);
-    EXPECT_OK(oct_trainer_run(trainer));
-    EXPECT_OK(oct_trainer_result(trainer, &saved));
-    EXPECT_OK(oct_trainer_save(trainer, path));
-    oct_trainer_destroy(trainer);
-
-    /* What the sum is of: the file's numbers as they lie there. */
+/* What the sum is of: the first numbers of the file, as they lie there. Statistics follow. */
+static void expect_sum_of_file(const char *path, const struct oct_result *result, size_t n_stats) {
     FILE *file = fopen(path, "rb");
     assert_non_null(file);
-    uint8_t length[8], *data = malloc(4 * (size_t)saved.n_parameters);
+    const size_t n = (size_t)result->n_parameters + n_stats;
+    uint8_t length[8], *data = malloc(4 * n);
     char sum[OCT_SHA256_TEXT];
     assert_non_null(data);
     assert_int_equal(fread(length, 1, 8, file), 8);
     assert_int_equal(fseek(file, (long)(length[0] | length[1] << 8), SEEK_CUR), 0);
-    assert_int_equal(fread(data, 4, (size_t)saved.n_parameters, file), saved.n_parameters);
+    assert_int_equal(fread(data, 4, n, file), n);
     assert_int_equal(fgetc(file), EOF);
     fclose(file);
-    scratch_sha256(data, 4 * (size_t)saved.n_parameters, sum);
+    scratch_sha256(data, 4 * (size_t)result->n_parameters, sum);
     free(data);
     print_message("sum of the file's numbers %.16s…, of the result %.16s…\n", sum,
-                  saved.model_sha256);
-    assert_string_equal(sum, saved.model_sha256);
+                  result->model_sha256);
+    assert_string_equal(sum, result->model_sha256);
+}
 
-    trainer = create(configure("seed", "9", NULL), NULL);
-    EXPECT_OK(oct_trainer_result(trainer, &other));
-    assert_string_not_equal(other.model_sha256, saved.model_sha256);
-    EXPECT_OK(oct_trainer_load(trainer, path));
-    EXPECT_OK(oct_trainer_result(trainer, &loaded));
-    print_message("accuracy %.1f %% saved, %.1f %% loaded\n", saved.accuracy, loaded.accuracy);
-    assert_string_equal(loaded.model_sha256, saved.model_sha256);
-    assert_true(loaded.accuracy == saved.accuracy && loaded.loss == saved.loss);
-    oct_trainer_destroy(trainer);
-    scratch_remove(folder);
+/* A model that is loaded is the model that was saved, running statistics included; momentum starts
+ * anew. */
+static void save_and_load(void **state) {
+    (void)state;
+    for (int i = 0; oct__norm_at(i); i++) {
+        const char *norm = oct__norm_at(i)->plugin.name;
+        char folder[SCRATCH_PATH];
+        assert_non_null(scratch_make(folder));
+        const char *path = scratch_at(folder, "model.safetensors");
+        struct oct_result saved, other, loaded;
+        struct oct_trainer *trainer = create(configure("norm", norm, NULL), NULL);
+        EXPECT_OK(oct_trainer_run(trainer));
+        EXPECT_OK(oct_trainer_result(trainer, &saved));
+        EXPECT_OK(oct_trainer_save(trainer, path));
+        expect_sum_of_file(path, &saved, oct__row_count(&trainer->graph.stats));
+        oct_trainer_destroy(trainer);
+
+        trainer = create(configure("seed", "9", "norm", norm, NULL), NULL);
+        EXPECT_OK(oct__trainer_step(trainer));
+        EXPECT_OK(oct_trainer_result(trainer, &other));
+        assert_string_not_equal(other.model_sha256, saved.model_sha256);
+        EXPECT_OK(oct_trainer_load(trainer, path));
+        EXPECT_OK(oct_trainer_result(trainer, &loaded));
+        print_message("%s: accuracy %.1f %% saved, %.1f %% loaded; loss %.6f and %.6f\n", norm,
+                      saved.accuracy, loaded.accuracy, saved.loss, loaded.loss);
+        assert_string_equal(loaded.model_sha256, saved.model_sha256);
+        assert_true(loaded.accuracy == saved.accuracy && loaded.loss == saved.loss);
+        const size_t n = trainer->graph.params.n_elements;
+        float *momentum = calloc(n, sizeof *momentum);
+        assert_non_null(momentum);
+        EXPECT_OK(trainer->engine->read(trainer->engine, momentum,
+                                        trainer->cohort->state[OCT_HOME_MOMENTUM],
+                                        n * sizeof *momentum));
+        for (size_t k = 0; k < n; k++) {
+            assert_true(momentum[k] == 0.0F);
+        }
+        free(momentum);
+        oct_trainer_destroy(trainer);
+        scratch_remove(folder);
+    }
 }
 
 /* The average of several nodes is what is saved, and every node gets what is loaded. */
@@ -425,6 +447,25 @@ static void impossible_runs(void **state) {
                    "node 2 has no samples");
     assert_null(trainer);
     oct_config_destroy(config);
+}
+
+/* Arguments that are not there are refused, not followed. */
+static void missing_arguments(void **state) {
+    (void)state;
+    struct oct_config *config = configure(NULL);
+    struct oct_trainer *trainer = NULL;
+    struct oct_result result;
+    EXPECT_FAILURE(oct_trainer_create(NULL, NULL, &trainer), OCT_STATUS_INVALID, "configuration");
+    EXPECT_FAILURE(oct_trainer_create(config, NULL, NULL), OCT_STATUS_INVALID, "place");
+    EXPECT_FAILURE(oct_trainer_run(NULL), OCT_STATUS_INVALID, "trainer");
+    EXPECT_FAILURE(oct_trainer_result(NULL, &result), OCT_STATUS_INVALID, "trainer");
+    EXPECT_FAILURE(oct_trainer_save(NULL, "file"), OCT_STATUS_INVALID, "trainer");
+    EXPECT_FAILURE(oct_trainer_load(NULL, "file"), OCT_STATUS_INVALID, "trainer");
+    trainer = create(config, NULL);
+    EXPECT_FAILURE(oct_trainer_result(trainer, NULL), OCT_STATUS_INVALID, "place");
+    EXPECT_FAILURE(oct_trainer_save(trainer, NULL), OCT_STATUS_INVALID, "file");
+    EXPECT_FAILURE(oct_trainer_load(trainer, NULL), OCT_STATUS_INVALID, "file");
+    oct_trainer_destroy(trainer);
     oct_trainer_destroy(NULL);
 }
 
@@ -441,6 +482,7 @@ int main(void) {
         cmocka_unit_test(own_data_and_model),
         cmocka_unit_test(what_does_not_fit),
         cmocka_unit_test(impossible_runs),
+        cmocka_unit_test(missing_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
