@@ -124,20 +124,28 @@ static oct_status pack_forward(const struct oct__shard *s) {
     return OCT_OK;
 }
 
+/* Whether tap (r, q) of the kernel at an output position lies inside the input, and where: the input's
+ * position times its channels. */
+static int tap_inside(const struct form *f, int row, int column, int r, int q, size_t *at) {
+    int in_row = row * f->stride - f->pad + r, in_column = column * f->stride - f->pad + q;
+    if (in_row < 0 || in_row >= f->h || in_column < 0 || in_column >= f->w) {
+        return 0;
+    }
+    *at = ((size_t)in_row * (size_t)f->w + (size_t)in_column) * f->in_all;
+    return 1;
+}
+
 static void forward_position(const struct form *f, const float *x, const float *weights, int row,
                              int column, float *y) {
+    size_t at;
     for (int g = 0; g < f->groups; g++) {
         float *to = y + (size_t)g * (size_t)f->out;
         for (int r = 0; r < f->kernel; r++) {
-            int from_row = row * f->stride - f->pad + r;
             for (int q = 0; q < f->kernel; q++) {
-                int from_column = column * f->stride - f->pad + q;
-                if (from_row < 0 || from_row >= f->h || from_column < 0 || from_column >= f->w) {
+                if (!tap_inside(f, row, column, r, q, &at)) {
                     continue;
                 }
-                const float *from =
-                    x + ((size_t)from_row * (size_t)f->w + (size_t)from_column) * f->in_all +
-                    (size_t)g * (size_t)f->in;
+                const float *from = x + at + (size_t)g * (size_t)f->in;
                 const float *tap = weights + packed(f, g, r, q, 0, 0, f->out);
                 for (int i = 0; i < f->in; i++, tap += f->out) {
                     for (int o = 0; o < f->out; o++) {
@@ -186,17 +194,15 @@ static oct_status pack_dgrad(const struct oct__shard *s) {
 /* Scatters one output position's gradient to the inputs it came from. */
 static void dgrad_position(const struct form *f, const float *dy, const float *weights, int row,
                            int column, float *dx) {
+    size_t at;
     for (int g = 0; g < f->groups; g++) {
         const float *from = dy + (size_t)g * (size_t)f->out;
         for (int r = 0; r < f->kernel; r++) {
-            int to_row = row * f->stride - f->pad + r;
             for (int q = 0; q < f->kernel; q++) {
-                int to_column = column * f->stride - f->pad + q;
-                if (to_row < 0 || to_row >= f->h || to_column < 0 || to_column >= f->w) {
+                if (!tap_inside(f, row, column, r, q, &at)) {
                     continue;
                 }
-                float *to = dx + ((size_t)to_row * (size_t)f->w + (size_t)to_column) * f->in_all +
-                            (size_t)g * (size_t)f->in;
+                float *to = dx + at + (size_t)g * (size_t)f->in;
                 const float *tap = weights + packed(f, g, r, q, 0, 0, f->in);
                 for (int o = 0; o < f->out; o++, tap += f->in) {
                     for (int i = 0; i < f->in; i++) {
@@ -240,18 +246,15 @@ static float *shard_gradient(const struct oct__shard *s, const struct form *f, i
 
 static void wgrad_position(const struct form *f, const float *x, const float *dy, int row,
                            int column, float *dw) {
+    size_t at;
     for (int g = 0; g < f->groups; g++) {
         const float *gradient = dy + (size_t)g * (size_t)f->out;
         for (int r = 0; r < f->kernel; r++) {
-            int from_row = row * f->stride - f->pad + r;
             for (int q = 0; q < f->kernel; q++) {
-                int from_column = column * f->stride - f->pad + q;
-                if (from_row < 0 || from_row >= f->h || from_column < 0 || from_column >= f->w) {
+                if (!tap_inside(f, row, column, r, q, &at)) {
                     continue;
                 }
-                const float *from =
-                    x + ((size_t)from_row * (size_t)f->w + (size_t)from_column) * f->in_all +
-                    (size_t)g * (size_t)f->in;
+                const float *from = x + at + (size_t)g * (size_t)f->in;
                 float *tap = dw + packed(f, g, r, q, 0, 0, f->out);
                 for (int i = 0; i < f->in; i++, tap += f->out) {
                     for (int o = 0; o < f->out; o++) {
