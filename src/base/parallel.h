@@ -11,7 +11,8 @@
  *
  * A step makes hundreds of these calls, each a fraction of a millisecond, so the pool is kept and
  * its threads wait for the next call by looking for it briefly, then sleeping. (OpenMP's runtimes
- * look for milliseconds: on a machine whose cores are shared that made a step six times slower.)
+ * look for milliseconds: where other programs wanted the cores too, that once made two threads six
+ * times slower than one.)
  *
  * The pool serves one caller at a time. A second caller, or a task that calls again, runs its items
  * on its own thread: slower, never wrong.
