@@ -8,21 +8,29 @@
 #include "kernels/cases.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/fail.h"
+#include "kernels/chunks.h"
 
-#define IN(name, per)                                                                              \
-    { name, OCT_BUFFER_IN, OCT_PER_##per, 0, 0, 0, OCT_TYPE_F32 }
-#define IN_POSITIVE(name, per)                                                                     \
-    { name, OCT_BUFFER_IN, OCT_PER_##per, 0, 1, 0, OCT_TYPE_F32 }
-#define OUT(name, per)                                                                             \
-    { name, OCT_BUFFER_OUT, OCT_PER_##per, 0, 0, 0, OCT_TYPE_F32 }
-#define OUT_OR(name, per, same)                                                                    \
-    { name, OCT_BUFFER_OUT, OCT_PER_##per, 0, 0, same, OCT_TYPE_F32 }
-#define BOTH(name, per)                                                                            \
-    { name, OCT_BUFFER_BOTH, OCT_PER_##per, 0, 0, 0, OCT_TYPE_F32 }
-#define WORK(times)                                                                                \
-    { "work", OCT_BUFFER_WORK, OCT_PER_CHANNEL, times, 0, 0, OCT_TYPE_F32 }
+/* A buffer; what a macro below does not name is 0. */
+#define BUFFER(name_, role_, per_, type_, ...)                                                     \
+    {                                                                                              \
+        .name = name_, .role = OCT_BUFFER_##role_, .per = OCT_PER_##per_,                          \
+        .type = OCT_TYPE_##type_, __VA_ARGS__                                                      \
+    }
+
+#define IN_OF(type, name, per) BUFFER(name, IN, per, type, .times = 0)
+#define OUT_OF(type, name, per) BUFFER(name, OUT, per, type, .times = 0)
+#define OUT_OF_OR(type, name, per, same) BUFFER(name, OUT, per, type, .in_place = same)
+#define BOTH_OF(type, name, per) BUFFER(name, BOTH, per, type, .times = 0)
+
+#define IN(name, per) IN_OF(F32, name, per)
+#define IN_POSITIVE(name, per) BUFFER(name, IN, per, F32, .positive = 1)
+#define OUT(name, per) OUT_OF(F32, name, per)
+#define OUT_OR(name, per, same) OUT_OF_OR(F32, name, per, same)
+#define BOTH(name, per) BOTH_OF(F32, name, per)
+#define WORK(times_) BUFFER("work", WORK, CHANNEL, F32, .times = times_)
 
 #define CALL(kernel)                                                                               \
     static void call_##kernel(const struct oct__kernels *k, const struct oct__case_shape *s,       \
@@ -91,17 +99,15 @@ CALL(sgd_f32) {
     k->sgd_f32(s->rows, p[0], p[1], p[2], s->lr, s->beta, s->decay);
 }
 
-static const struct oct__case_buffer buffers_nonfinite_f32[] = {
-    IN("x", ELEMENT), {"count", OCT_BUFFER_OUT, OCT_ONCE, 0, 0, 0, OCT_TYPE_SIZE}};
+static const struct oct__case_buffer buffers_nonfinite_f32[] = {IN("x", ELEMENT),
+                                                                OUT_OF(SIZE, "count", TENSOR)};
 
 CALL(nonfinite_f32) {
     k->nonfinite_f32(s->rows, p[0], p[1]);
 }
 
-static const struct oct__case_buffer buffers_crop_u8_f32[] = {
-    {"src", OCT_BUFFER_IN, OCT_PER_ELEMENT, 0, 0, 0, OCT_TYPE_U8},
-    IN("lut", BYTE),
-    OUT("dst", ELEMENT)};
+static const struct oct__case_buffer buffers_crop_u8_f32[] = {IN_OF(U8, "src", ELEMENT),
+                                                              IN("lut", BYTE), OUT("dst", ELEMENT)};
 
 CALL(crop_u8_f32) {
     k->crop_u8_f32((int)s->rows, s->w, (int)s->c, p[0], s->dy, s->dx, s->flip, p[1], p[2]);
@@ -204,6 +210,244 @@ CALL(evonorm_grad_f32) {
                         p[8], p[9], p[10]);
 }
 
+/* Rows of 3 x 3 kernels of ResNet-20's three stages, and of its first layer. */
+static const struct oct__case_shape bench_taps[] = {
+    {.rows = 32, .c = 16, .pairs = 24, .step = 16, .out_stride = 16},
+    {.rows = 16, .c = 32, .pairs = 48, .step = 32, .out_stride = 32},
+    {.rows = 8, .c = 64, .pairs = 96, .step = 64, .out_stride = 64},
+    {.rows = 32, .c = 16, .pairs = 5, .step = 3, .out_stride = 16},
+    {0}};
+
+static const struct oct__case_buffer buffers_center_u8_s16[] = {IN_OF(U8, "q", ELEMENT),
+                                                                OUT_OF(S16, "y", ELEMENT)};
+
+CALL(center_u8_s16) {
+    k->center_u8_s16(s->rows, p[0], (int)s->zero, p[1]);
+}
+
+static const struct oct__case_buffer buffers_widen_s8_s16[] = {IN_OF(S8, "q", ELEMENT),
+                                                               OUT_OF(S16, "y", ELEMENT)};
+
+CALL(widen_s8_s16) {
+    k->widen_s8_s16(s->rows, p[0], p[1]);
+}
+
+static const struct oct__case_buffer buffers_taps_s16_s32[] = {
+    IN_OF(S16, "x", RUN), IN_OF(S16, "w", TAP), BOTH_OF(S32, "sums", SUM)};
+
+CALL(taps_s16_s32) {
+    k->taps_s16_s32(s->rows, s->step, s->pairs, s->c, s->out_stride, p[0], p[1], p[2]);
+}
+
+/* --- bytes ------------------------------------------------------------------------------------ */
+
+static const struct oct__case_shape bench_grid[] = {{.rows = 16384,
+                                                     .c = 1,
+                                                     .scale = 1.0f / 63.0f,
+                                                     .inverse = 63.0f,
+                                                     .zero = 128.0f,
+                                                     .stream = {{1, 2}, {3, 4, 5}}},
+                                                    {.rows = 4 << 20,
+                                                     .c = 1,
+                                                     .scale = 1.0f / 63.0f,
+                                                     .inverse = 63.0f,
+                                                     .zero = 128.0f,
+                                                     .stream = {{1, 2}, {3, 4, 5}}},
+                                                    {0}};
+
+static const struct oct__case_buffer buffers_minmax_f32[] = {
+    IN("x", ELEMENT), BUFFER("range", BOTH, TENSOR, F32, .times = 2, .exact = 1)};
+
+CALL(minmax_f32) {
+    k->minmax_f32(s->rows, p[0], p[1]);
+}
+
+static const struct oct__case_buffer buffers_minmax_s32[] = {
+    IN_OF(S32, "x", ELEMENT), BUFFER("range", BOTH, TENSOR, S32, .times = 2)};
+
+CALL(minmax_s32) {
+    k->minmax_s32(s->rows, p[0], p[1]);
+}
+
+static const struct oct__case_buffer buffers_absmax_f32[] = {
+    IN("x", ELEMENT), BUFFER("peak", BOTH, TENSOR, F32, .exact = 1)};
+
+CALL(absmax_f32) {
+    k->absmax_f32(s->rows, p[0], p[1]);
+}
+
+static const struct oct__case_buffer buffers_quantize_u8_f32[] = {IN("x", ELEMENT),
+                                                                  OUT_OF(U8, "q", ELEMENT)};
+
+CALL(quantize_u8_f32) {
+    k->quantize_u8_f32(s->rows, p[0], s->inverse, s->zero, p[1]);
+}
+
+static const struct oct__case_buffer buffers_quantize_s8_f32[] = {IN("x", ELEMENT),
+                                                                  OUT_OF(S8, "q", ELEMENT)};
+
+CALL(quantize_s8_f32) {
+    k->quantize_s8_f32(s->rows, p[0], s->inverse, p[1]);
+}
+
+static const struct oct__case_buffer buffers_quantize_u8_random_f32[] = {IN("x", ELEMENT),
+                                                                         OUT_OF(U8, "q", ELEMENT)};
+
+CALL(quantize_u8_random_f32) {
+    k->quantize_u8_random_f32(s->rows, s->first, p[0], s->inverse, s->zero, &s->stream, p[1]);
+}
+
+static const struct oct__case_buffer buffers_quantize_s8_random_f32[] = {IN("x", ELEMENT),
+                                                                         OUT_OF(S8, "q", ELEMENT)};
+
+CALL(quantize_s8_random_f32) {
+    k->quantize_s8_random_f32(s->rows, s->first, p[0], s->inverse, &s->stream, p[1]);
+}
+
+static const struct oct__case_buffer buffers_dequantize_u8_f32[] = {IN_OF(U8, "q", ELEMENT),
+                                                                    OUT("y", ELEMENT)};
+
+CALL(dequantize_u8_f32) {
+    k->dequantize_u8_f32(s->rows, p[0], s->scale, s->zero, p[1]);
+}
+
+static const struct oct__case_buffer buffers_dequantize_add_u8_f32[] = {IN_OF(U8, "q", ELEMENT),
+                                                                        BOTH("y", ELEMENT)};
+
+CALL(dequantize_add_u8_f32) {
+    k->dequantize_add_u8_f32(s->rows, p[0], s->scale, s->zero, p[1]);
+}
+
+static const struct oct__case_buffer buffers_dequantize_s8_f32[] = {IN_OF(S8, "q", ELEMENT),
+                                                                    OUT("y", ELEMENT)};
+
+CALL(dequantize_s8_f32) {
+    k->dequantize_s8_f32(s->rows, p[0], s->scale, p[1]);
+}
+
+static const struct oct__case_buffer buffers_dequantize_add_s8_f32[] = {IN_OF(S8, "q", ELEMENT),
+                                                                        BOTH("y", ELEMENT)};
+
+CALL(dequantize_add_s8_f32) {
+    k->dequantize_add_s8_f32(s->rows, p[0], s->scale, p[1]);
+}
+
+static const struct oct__case_buffer buffers_dequantize_s32_f32[] = {IN_OF(S32, "x", ELEMENT),
+                                                                     OUT_OR("y", ELEMENT, 1U << 0)};
+
+CALL(dequantize_s32_f32) {
+    k->dequantize_s32_f32(s->rows, p[0], s->scale, p[1]);
+}
+
+static const struct oct__case_buffer buffers_dequantize_add_s32_f32[] = {IN_OF(S32, "x", ELEMENT),
+                                                                         BOTH("y", ELEMENT)};
+
+CALL(dequantize_add_s32_f32) {
+    k->dequantize_add_s32_f32(s->rows, p[0], s->scale, p[1]);
+}
+
+static const struct oct__case_buffer buffers_column_dequantize_s32_f32[] = {
+    IN_OF(S32, "x", ELEMENT), IN("scale", CHANNEL), IN("shift", CHANNEL),
+    OUT_OR("y", ELEMENT, 1U << 0)};
+
+CALL(column_dequantize_s32_f32) {
+    k->column_dequantize_s32_f32(s->rows, s->c, p[0], p[1], p[2], p[3]);
+}
+
+static const struct oct__case_buffer buffers_column_scale_f32[] = {
+    IN("x", ELEMENT), IN("scale", CHANNEL), OUT_OR("y", ELEMENT, 1U << 0)};
+
+CALL(column_scale_f32) {
+    k->column_scale_f32(s->rows, s->c, p[0], p[1], p[2]);
+}
+
+static const struct oct__case_buffer buffers_clip_mask_f32[] = {
+    IN_OF(U8, "q", ELEMENT), BUFFER("x", BOTH, ELEMENT, F32, .exact = 1)};
+
+CALL(clip_mask_f32) {
+    k->clip_mask_f32(s->rows, p[0], s->zero, p[1]);
+}
+
+static const struct oct__case_buffer buffers_clip_mask_s8[] = {IN_OF(U8, "q", ELEMENT),
+                                                               BOTH_OF(S8, "x", ELEMENT)};
+
+CALL(clip_mask_s8) {
+    k->clip_mask_s8(s->rows, p[0], s->zero, p[1]);
+}
+
+static const struct oct__case_buffer buffers_round_bf16_f32[] = {IN("x", ELEMENT),
+                                                                 OUT_OF(BF16, "y", ELEMENT)};
+
+CALL(round_bf16_f32) {
+    k->round_bf16_f32(s->rows, p[0], p[1]);
+}
+
+static const struct oct__case_buffer buffers_widen_bf16_f32[] = {
+    IN_OF(BF16, "x", ELEMENT), BUFFER("y", OUT, ELEMENT, F32, .exact = 1)};
+
+CALL(widen_bf16_f32) {
+    k->widen_bf16_f32(s->rows, p[0], p[1]);
+}
+
+static const struct oct__case_buffer buffers_center_u8_bf16[] = {IN_OF(U8, "q", ELEMENT),
+                                                                 OUT_OF(BF16, "y", ELEMENT)};
+
+CALL(center_u8_bf16) {
+    k->center_u8_bf16(s->rows, p[0], s->zero, p[1]);
+}
+
+/* --- range norms ----------------------------------------------------------------------------- */
+
+/* As bench_groups, and a map of 7 x 7, whose chunks lie across channels. */
+static const struct oct__case_shape bench_range[] = {{.rows = 1024, .c = 16, .groups = 8},
+                                                     {.rows = 256, .c = 32, .groups = 8},
+                                                     {.rows = 64, .c = 64, .groups = 8},
+                                                     {.rows = 49, .c = 64, .groups = 8},
+                                                     {0}};
+
+static const struct oct__case_buffer buffers_chunk_spread_f32[] = {
+    IN("x", ELEMENT), OUT("spread", GROUP), WORK(OCT_RANGE_WORK)};
+
+CALL(chunk_spread_f32) {
+    k->chunk_spread_f32(s->rows, s->c, s->groups, p[0], p[1], p[2]);
+}
+
+static const struct oct__case_buffer buffers_range_evonorm_f32[] = {
+    IN("x", ELEMENT),    IN("gamma", CHANNEL),        IN("beta", CHANNEL),
+    IN("v", CHANNEL),    IN_POSITIVE("scale", GROUP), OUT_OR("y", ELEMENT, 1U << 0),
+    WORK(OCT_RANGE_WORK)};
+
+CALL(range_evonorm_f32) {
+    k->range_evonorm_f32(s->rows, s->c, s->groups, p[0], p[1], p[2], p[3], p[4], p[5], p[6]);
+}
+
+static const struct oct__case_buffer buffers_range_evonorm_grad_f32[] = {
+    IN("x", ELEMENT),           IN("gamma", CHANNEL),
+    IN("v", CHANNEL),           IN_POSITIVE("scale", GROUP),
+    IN_POSITIVE("used", GROUP), IN("dy", ELEMENT),
+    BOTH("dgamma", CHANNEL),    BOTH("dbeta", CHANNEL),
+    BOTH("dv", CHANNEL),        OUT_OR("dx", ELEMENT, 1U << 5),
+    WORK(OCT_RANGE_WORK)};
+
+CALL(range_evonorm_grad_f32) {
+    k->range_evonorm_grad_f32(s->rows, s->c, s->groups, p[0], p[1], p[2], p[3], p[4], p[5], p[6],
+                              p[7], p[8], p[9], p[10]);
+}
+
+static const struct oct__case_buffer buffers_column_minmax_f32[] = {
+    IN("x", ELEMENT), OUT("low", CHANNEL), OUT("high", CHANNEL)};
+
+CALL(column_minmax_f32) {
+    k->column_minmax_f32(s->rows, s->c, p[0], p[1], p[2]);
+}
+
+static const struct oct__case_buffer buffers_column_extremes_grad_f32[] = {
+    IN("x", ELEMENT), IN("share", CHANNEL), BOTH("dx", ELEMENT)};
+
+CALL(column_extremes_grad_f32) {
+    k->column_extremes_grad_f32(s->rows, s->c, p[0], p[1], p[2]);
+}
+
 /* Kind and timed shapes of each; the rest of a case follows from its name. */
 #define CASES_OF_add_f32 OCT_CASE_FLAT, bench_flat
 #define CASES_OF_relu_f32 OCT_CASE_FLAT, bench_flat
@@ -221,6 +465,34 @@ CALL(evonorm_grad_f32) {
 #define CASES_OF_group_norm_grad_f32 OCT_CASE_GROUPS, bench_groups
 #define CASES_OF_evonorm_f32 OCT_CASE_GROUPS, bench_groups
 #define CASES_OF_evonorm_grad_f32 OCT_CASE_GROUPS, bench_groups
+#define CASES_OF_minmax_f32 OCT_CASE_FLAT, bench_grid
+#define CASES_OF_minmax_s32 OCT_CASE_FLAT, bench_grid
+#define CASES_OF_absmax_f32 OCT_CASE_FLAT, bench_grid
+#define CASES_OF_quantize_u8_f32 OCT_CASE_FLAT, bench_grid
+#define CASES_OF_quantize_s8_f32 OCT_CASE_FLAT, bench_grid
+#define CASES_OF_quantize_u8_random_f32 OCT_CASE_FLAT, bench_grid
+#define CASES_OF_quantize_s8_random_f32 OCT_CASE_FLAT, bench_grid
+#define CASES_OF_dequantize_u8_f32 OCT_CASE_FLAT, bench_grid
+#define CASES_OF_dequantize_add_u8_f32 OCT_CASE_FLAT, bench_grid
+#define CASES_OF_dequantize_s8_f32 OCT_CASE_FLAT, bench_grid
+#define CASES_OF_dequantize_add_s8_f32 OCT_CASE_FLAT, bench_grid
+#define CASES_OF_dequantize_s32_f32 OCT_CASE_FLAT, bench_grid
+#define CASES_OF_dequantize_add_s32_f32 OCT_CASE_FLAT, bench_grid
+#define CASES_OF_column_dequantize_s32_f32 OCT_CASE_COLUMNS, bench_columns
+#define CASES_OF_column_scale_f32 OCT_CASE_COLUMNS, bench_columns
+#define CASES_OF_clip_mask_f32 OCT_CASE_FLAT, bench_grid
+#define CASES_OF_clip_mask_s8 OCT_CASE_FLAT, bench_grid
+#define CASES_OF_round_bf16_f32 OCT_CASE_FLAT, bench_grid
+#define CASES_OF_widen_bf16_f32 OCT_CASE_FLAT, bench_grid
+#define CASES_OF_center_u8_bf16 OCT_CASE_FLAT, bench_grid
+#define CASES_OF_center_u8_s16 OCT_CASE_FLAT, bench_flat
+#define CASES_OF_widen_s8_s16 OCT_CASE_FLAT, bench_flat
+#define CASES_OF_taps_s16_s32 OCT_CASE_TAPS, bench_taps
+#define CASES_OF_chunk_spread_f32 OCT_CASE_GROUPS, bench_range
+#define CASES_OF_range_evonorm_f32 OCT_CASE_GROUPS, bench_range
+#define CASES_OF_range_evonorm_grad_f32 OCT_CASE_GROUPS, bench_range
+#define CASES_OF_column_minmax_f32 OCT_CASE_COLUMNS, bench_columns
+#define CASES_OF_column_extremes_grad_f32 OCT_CASE_COLUMNS, bench_columns
 
 #define MAKE_CASE(...) MAKE_CASE_OF(__VA_ARGS__)
 #define MAKE_CASE_OF(kernel, kind_, shapes)                                                        \
@@ -261,8 +533,17 @@ size_t oct__case_count(const struct oct__case *which, const struct oct__case_sha
     case OCT_PER_BYTE:
         count = 256 * shape->c;
         break;
-    case OCT_ONCE:
+    case OCT_PER_TENSOR:
         count = 1;
+        break;
+    case OCT_PER_RUN:
+        count = shape->rows ? (shape->rows - 1) * shape->step + 2 * shape->pairs : 0;
+        break;
+    case OCT_PER_TAP:
+        count = 2 * shape->pairs * shape->c;
+        break;
+    case OCT_PER_SUM:
+        count = shape->rows ? (shape->rows - 1) * shape->out_stride + shape->c : 0;
         break;
     }
     return count * (size_t)(buffer->times ? buffer->times : 1);
@@ -271,7 +552,11 @@ size_t oct__case_count(const struct oct__case *which, const struct oct__case_sha
 size_t oct__case_element_bytes(const struct oct__case_buffer *buffer) {
     switch (buffer->type) {
     case OCT_TYPE_U8:
+    case OCT_TYPE_S8:
         return 1;
+    case OCT_TYPE_BF16:
+    case OCT_TYPE_S16:
+        return 2;
     case OCT_TYPE_SIZE:
         return sizeof(size_t);
     default:
@@ -283,19 +568,34 @@ void oct__case_fill(const struct oct__case_buffer *buffer, size_t count,
                     const struct oct__stream *stream, void *memory) {
     float *floats = memory;
     uint8_t *bytes = memory;
+    uint16_t *halves = memory;
+    int16_t *shorts = memory;
+    int32_t *sums = memory;
     size_t *sizes = memory;
-    uint32_t word[4];
+    uint32_t word[4], bits;
     for (size_t i = 0; i < count; i++) {
         if (i % 4 == 0) {
             oct__stream_block(stream, (uint32_t)(i / 4), word);
         }
         float unit = oct__unit_float(word[i % 4]);
+        float value = buffer->positive ? 0.5f + unit : 4.0f * unit - 2.0f;
         switch (buffer->type) {
         case OCT_TYPE_F32:
-            floats[i] = buffer->positive ? 0.5f + unit : 4.0f * unit - 2.0f;
+            floats[i] = value;
+            break;
+        case OCT_TYPE_BF16:
+            memcpy(&bits, &value, sizeof bits);
+            halves[i] = (uint16_t)(bits >> 16);
             break;
         case OCT_TYPE_U8:
+        case OCT_TYPE_S8:
             bytes[i] = (uint8_t)(word[i % 4] >> 24);
+            break;
+        case OCT_TYPE_S16:
+            shorts[i] = (int16_t)((int)oct__below(word[i % 4], 511) - 255);
+            break;
+        case OCT_TYPE_S32:
+            sums[i] = (int32_t)(word[i % 4] >> 11) - (1 << 20);
             break;
         case OCT_TYPE_SIZE:
             sizes[i] = word[i % 4];
@@ -335,6 +635,9 @@ void oct__case_text(const struct oct__case *which, const struct oct__case_shape 
         break;
     case OCT_CASE_GROUPS:
         snprintf(text, 64, "%zux%zu/%zu", shape->rows, shape->c, shape->groups);
+        break;
+    case OCT_CASE_TAPS:
+        snprintf(text, 64, "%zux%zux%zu", shape->rows, 2 * shape->pairs, shape->c);
         break;
     }
 }

@@ -18,12 +18,17 @@ enum oct__case_kind {
     OCT_CASE_IMAGE,   /* rows × w pixels of c bytes */
     OCT_CASE_COLUMNS, /* x[rows][c] */
     OCT_CASE_GROUPS,  /* x[rows][c], `groups` dividing c */
+    OCT_CASE_TAPS,    /* `rows` positions of `pairs` pairs, c outputs */
 };
 
 struct oct__case_shape {
     size_t rows, c, groups, parts, stride;
     int w, dy, dx, flip;
     float lr, beta, decay, eps;
+    float scale, inverse, zero; /* a grid's */
+    uint64_t first;             /* the first element's number in its tensor */
+    struct oct__stream stream;
+    size_t pairs, step, out_stride; /* of taps */
 };
 
 enum oct__case_role {
@@ -37,12 +42,23 @@ enum oct__case_count {
     OCT_PER_ELEMENT,
     OCT_PER_CHANNEL,
     OCT_PER_GROUP,
-    OCT_PER_PART, /* all parts, the gaps between them too */
-    OCT_PER_BYTE, /* 256 for each channel: a table */
-    OCT_ONCE,
+    OCT_PER_PART,   /* all parts, the gaps between them too */
+    OCT_PER_BYTE,   /* 256 for each channel: a table */
+    OCT_PER_TENSOR, /* a single one */
+    OCT_PER_RUN,    /* taps: what all positions read, */
+    OCT_PER_TAP,    /* the weights, */
+    OCT_PER_SUM,    /* and the sums with the gaps between them */
 };
 
-enum oct__case_type { OCT_TYPE_F32, OCT_TYPE_U8, OCT_TYPE_SIZE };
+enum oct__case_type {
+    OCT_TYPE_F32,
+    OCT_TYPE_BF16, /* in uint16_t */
+    OCT_TYPE_U8,
+    OCT_TYPE_S8,
+    OCT_TYPE_S16, /* bytes with their zero point taken off: never beyond +-255 */
+    OCT_TYPE_S32,
+    OCT_TYPE_SIZE,
+};
 
 #define OCT_CASE_BUFFERS 16
 
@@ -54,6 +70,7 @@ struct oct__case_buffer {
     int positive;      /* a standard deviation's inverse: ordinary data must be above 0 */
     unsigned in_place; /* bit b: this output may be the same array as buffer b */
     enum oct__case_type type;
+    int exact; /* floats copied, not computed: a NaN keeps its bits, too */
 };
 
 struct oct__case {
@@ -72,7 +89,8 @@ const struct oct__case *oct__case_at(int index);
 size_t oct__case_count(const struct oct__case *which, const struct oct__case_shape *shape, int b);
 size_t oct__case_element_bytes(const struct oct__case_buffer *buffer);
 
-/* Ordinary data: floats in [-2, 2), or [0.5, 1.5) where they must be positive. */
+/* Ordinary data: floats in [-2, 2), or [0.5, 1.5) where they must be positive; all bytes; sums up to
+ * 2^20. */
 void oct__case_fill(const struct oct__case_buffer *buffer, size_t count,
                     const struct oct__stream *stream, void *memory);
 

@@ -14,6 +14,8 @@
 
 #include <octet/cpu.h>
 
+struct oct__stream; /* base/rng.h */
+
 struct oct__kernels {
 #define OCT_KERNEL(name, parameters) void(*name) parameters;
 #include "kernels/kernels.def"

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct oct__stream; /* base/rng.h */
+
 #define OCT_KERNEL(name, parameters)                                                               \
     void oct_##name##__ref parameters;                                                             \
     void oct_##name##__avx2 parameters;                                                            \

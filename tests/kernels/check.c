@@ -83,7 +83,7 @@ static int check(const char *only, uint64_t seed) {
         fprintf(stderr, "the checker could not map its memory\n");
         return 1;
     }
-    printf("%-24s %10s  %s\n", "kernel", "compared", "variants");
+    printf("%-26s %10s  %s\n", "kernel", "compared", "variants");
     for (int index = 0; index < N_KERNELS; index++) {
         const char *name = oct__kernel_name(index);
         if (only && strcmp(only, name) != 0) {
@@ -91,7 +91,7 @@ static int check(const char *only, uint64_t seed) {
         }
         uint64_t n_calls = 0;
         int differed = check_variants(index, seed, &n_calls);
-        printf("%-24s %10llu ", name, (unsigned long long)n_calls);
+        printf("%-26s %10llu ", name, (unsigned long long)n_calls);
         print_variants(index);
         printf("%s\n", differed ? "  DIFFER" : "");
         failures += differed;
@@ -118,7 +118,7 @@ static int print_time(const struct oct__kernel_time *time, void *context) {
         int repeated = strcmp(out->last, time->name) == 0;
         snprintf(out->last, sizeof out->last, "%s", time->name);
         int is_ref = strcmp(time->variant, "ref") == 0;
-        printf("%-22s %-14s %-8s %12.0f %8.1f", repeated ? "" : time->name,
+        printf("%-26s %-14s %-8s %12.0f %8.1f", repeated ? "" : time->name,
                is_ref ? time->shape : "", time->variant, time->ns, time->gb_per_s);
         if (is_ref) {
             printf("\n");
@@ -136,7 +136,7 @@ static int bench(const char *only, int json, double seconds) {
     if (json) {
         printf("{\"schema\": 1, \"rows\": [");
     } else {
-        printf("%-22s %-14s %-8s %12s %8s %8s\n", "kernel", "shape", "variant", "ns", "GB/s",
+        printf("%-26s %-14s %-8s %12s %8s %8s\n", "kernel", "shape", "variant", "ns", "GB/s",
                "over ref");
     }
     oct_status status = oct__kernels_bench(only, seconds, print_time, &out);

@@ -41,7 +41,7 @@ static void compare(struct error *error, double got, double wanted, double scale
 static int verdict(const char *name, const char *what, const struct error *error,
                    double tolerance) {
     int failed = !(error->worst <= tolerance);
-    printf("%-24s %-34s error %.2e, allowed %.2e%s\n", name, what, error->worst, tolerance,
+    printf("%-26s %-34s error %.2e, allowed %.2e%s\n", name, what, error->worst, tolerance,
            failed ? "  WRONG" : "");
     if (failed) {
         fprintf(stderr, "WRONG: %s, %s, element %d: ref %.9g, in double %.9g, seed %llu\n", name,
@@ -446,6 +446,61 @@ static int check_groups(const char *name) {
     return failures;
 }
 
+/* --- exact integer products ------------------------------------------------------------------- */
+
+static int check_widened(const char *name) {
+    struct error error = {0};
+    uint8_t bytes[256];
+    int8_t signed_bytes[256];
+    int16_t y[256];
+    for (int i = 0; i < 256; i++) {
+        bytes[i] = (uint8_t)i;
+        signed_bytes[i] = (int8_t)(i - 128);
+    }
+    if (strcmp(name, "widen_s8_s16") == 0) {
+        ref()->widen_s8_s16(256, signed_bytes, y);
+        for (int i = 0; i < 256; i++) {
+            compare(&error, (double)y[i], (double)i - 128.0, 1.0, i);
+        }
+    }
+    for (int zero = 0; strcmp(name, "center_u8_s16") == 0 && zero < 256; zero++) {
+        ref()->center_u8_s16(256, bytes, zero, y);
+        for (int i = 0; i < 256; i++) {
+            compare(&error, (double)y[i], (double)i - (double)zero, 1.0, i);
+        }
+    }
+    return verdict(name, "exactly", &error, 0.0);
+}
+
+/* A row of a kernel at a row of positions, as a sum over one run of values at each. */
+static int check_taps(void) {
+    enum { POSITIONS = 9, STEP = 6, PAIRS = 11, OUT = 5, STRIDE = 7, RUN = 2 * PAIRS };
+    static float unit[POSITIONS * STEP + RUN + RUN * OUT];
+    int16_t x[POSITIONS * STEP + RUN], w[RUN * OUT];
+    int32_t sums[POSITIONS * STRIDE];
+    struct error error = {0};
+    draw(unit, sizeof unit / sizeof unit[0], -256.0f, 256.0f);
+    for (size_t i = 0; i < sizeof x / sizeof x[0]; i++) {
+        x[i] = (int16_t)unit[i];
+    }
+    for (size_t i = 0; i < sizeof w / sizeof w[0]; i++) {
+        w[i] = (int16_t)(0.5f * unit[sizeof x / sizeof x[0] + i]);
+    }
+    for (int i = 0; i < POSITIONS * STRIDE; i++) {
+        sums[i] = 1000 * i;
+    }
+    ref()->taps_s16_s32(POSITIONS, STEP, PAIRS, OUT, STRIDE, x, w, sums);
+    for (int i = 0; i < POSITIONS * STRIDE; i++) {
+        double wanted = 1000.0 * i;
+        for (int j = 0; j < RUN && i % STRIDE < OUT; j++) {
+            wanted += (double)x[i / STRIDE * STEP + j] *
+                      (double)w[(j / 2 * OUT + i % STRIDE) * 2 + j % 2];
+        }
+        compare(&error, (double)sums[i], wanted, 1.0, i);
+    }
+    return verdict("taps_s16_s32", "exactly", &error, 0.0);
+}
+
 /* Every row has one; a kernel without does not compile. */
 #define ORACLE_add_f32 check_flat("add_f32")
 #define ORACLE_relu_f32 check_flat("relu_f32")
@@ -463,6 +518,34 @@ static int check_groups(const char *name) {
 #define ORACLE_group_norm_grad_f32 check_groups("group_norm_grad_f32")
 #define ORACLE_evonorm_f32 check_groups("evonorm_f32")
 #define ORACLE_evonorm_grad_f32 check_groups("evonorm_grad_f32")
+#define ORACLE_minmax_f32 check_bytes("minmax_f32", seed)
+#define ORACLE_minmax_s32 check_bytes("minmax_s32", seed)
+#define ORACLE_absmax_f32 check_bytes("absmax_f32", seed)
+#define ORACLE_quantize_u8_f32 check_bytes("quantize_u8_f32", seed)
+#define ORACLE_quantize_s8_f32 check_bytes("quantize_s8_f32", seed)
+#define ORACLE_quantize_u8_random_f32 check_bytes("quantize_u8_random_f32", seed)
+#define ORACLE_quantize_s8_random_f32 check_bytes("quantize_s8_random_f32", seed)
+#define ORACLE_dequantize_u8_f32 check_bytes("dequantize_u8_f32", seed)
+#define ORACLE_dequantize_add_u8_f32 check_bytes("dequantize_add_u8_f32", seed)
+#define ORACLE_dequantize_s8_f32 check_bytes("dequantize_s8_f32", seed)
+#define ORACLE_dequantize_add_s8_f32 check_bytes("dequantize_add_s8_f32", seed)
+#define ORACLE_dequantize_s32_f32 check_bytes("dequantize_s32_f32", seed)
+#define ORACLE_dequantize_add_s32_f32 check_bytes("dequantize_add_s32_f32", seed)
+#define ORACLE_column_dequantize_s32_f32 check_bytes("column_dequantize_s32_f32", seed)
+#define ORACLE_column_scale_f32 check_bytes("column_scale_f32", seed)
+#define ORACLE_clip_mask_f32 check_bytes("clip_mask_f32", seed)
+#define ORACLE_clip_mask_s8 check_bytes("clip_mask_s8", seed)
+#define ORACLE_round_bf16_f32 check_bytes("round_bf16_f32", seed)
+#define ORACLE_widen_bf16_f32 check_bytes("widen_bf16_f32", seed)
+#define ORACLE_center_u8_bf16 check_bytes("center_u8_bf16", seed)
+#define ORACLE_center_u8_s16 check_widened("center_u8_s16")
+#define ORACLE_widen_s8_s16 check_widened("widen_s8_s16")
+#define ORACLE_taps_s16_s32 check_taps()
+#define ORACLE_chunk_spread_f32 check_range("chunk_spread_f32", seed)
+#define ORACLE_range_evonorm_f32 check_range("range_evonorm_f32", seed)
+#define ORACLE_range_evonorm_grad_f32 check_range("range_evonorm_grad_f32", seed)
+#define ORACLE_column_minmax_f32 check_range("column_minmax_f32", seed)
+#define ORACLE_column_extremes_grad_f32 check_range("column_extremes_grad_f32", seed)
 
 int check_oracle(const char *only, uint64_t seed) {
     oracle_seed = seed;

@@ -29,10 +29,10 @@ enum { REF, VARIANT, PRISTINE, N_SETS };
 
 enum placement { MIDDLE, AT_START, AT_END, N_PLACEMENTS };
 
-enum fill { ORDINARY, EXTREME, FINITE, ZEROS, DENORMAL, RARE_NAN, N_FILLS };
+enum fill { ORDINARY, EXTREME, FINITE, ZEROS, DENORMAL, RARE_NAN, HALVES, ONE_SIGN, N_FILLS };
 
-static const char *const fill_names[] = {"ordinary", "extreme",  "any finite",
-                                         "zeros",    "denormal", "rare NaN"};
+static const char *const fill_names[] = {"ordinary", "extreme",  "any finite",     "zeros",
+                                         "denormal", "rare NaN", "whole and half", "one sign"};
 
 static unsigned char *regions[N_SETS][OCT_CASE_BUFFERS];
 
@@ -56,8 +56,17 @@ static void describe(char *text, size_t bytes) {
     if (now.which->kind == OCT_CASE_PARTS) {
         used += snprintf(text + used, bytes - (size_t)used, " (stride %zu)", s->stride);
     }
+    if (now.which->kind == OCT_CASE_TAPS) {
+        used += snprintf(text + used, bytes - (size_t)used, " (step %zu, stride %zu)", s->step,
+                         s->out_stride);
+    }
     if (now.which->kind == OCT_CASE_IMAGE) {
         used += snprintf(text + used, bytes - (size_t)used, " (dy %d, dx %d)", s->dy, s->dx);
+    }
+    if (now.which->kind == OCT_CASE_FLAT) {
+        used += snprintf(text + used, bytes - (size_t)used,
+                         " (scale %.9g, inverse %.9g, zero %.9g, first %llu)", (double)s->scale,
+                         (double)s->inverse, (double)s->zero, (unsigned long long)s->first);
     }
     used += snprintf(text + used, bytes - (size_t)used, ", %s data, buffers %s",
                      fill_names[now.fill], places[now.placement]);
@@ -141,8 +150,51 @@ static float draw(enum fill fill, uint32_t word, uint32_t other) {
         return float_of(word & 0x807fffffU);
     case RARE_NAN:
         return other % 61 == 0 ? special(word) : unit;
+    case HALVES: /* where quantizing rounds ties and stops at its borders */
+        return 0.5f * (float)((int)oct__below(word, 1281) - 640);
+    case ONE_SIGN: /* fill_buffer turns all of them, every other time */
+        return float_of((word & 0x7fffffU) | (120U + other % 16U) << 23);
     default:
         return unit;
+    }
+}
+
+/* Integers: what a kernel may meet at the borders of its type, and anything between. An s32 that is
+ * added to keeps clear of overflow. */
+static void draw_integer(const struct oct__case_buffer *buffer, uint32_t word, uint32_t other,
+                         size_t i, void *memory) {
+    static const uint8_t bytes[] = {0, 1, 2, 127, 128, 129, 254, 255};
+    static const int16_t shorts[] = {0, 1, -1, 127, -128, 128, 254, -254, 255, -255};
+    static const uint32_t sums[] = {0,          1,          0xffffffff, 0x7fffffff, 0x80000000,
+                                    0x80000001, 0x00ffffff, 0x01000001, 0xfeffffff, 0x7fffffbf};
+    static const uint16_t halves[] = {0,      0x8000, 1,      0x8001, 0x7f,   0x80,
+                                      0x7f7f, 0xff7f, 0x7f80, 0xff80, 0x7fc0, 0xff81};
+    int border = now.fill == EXTREME && other % 4 != 0, zero = now.fill == ZEROS;
+    uint8_t *u8 = memory;
+    uint16_t *u16 = memory;
+    int16_t *s16 = memory;
+    int32_t *s32 = memory;
+    switch (buffer->type) {
+    case OCT_TYPE_U8:
+    case OCT_TYPE_S8:
+        u8[i] = zero ? 0 : border ? bytes[word % sizeof bytes] : (uint8_t)word;
+        break;
+    case OCT_TYPE_BF16:
+        u16[i] = zero     ? (uint16_t)(word & 0x8000U)
+                 : border ? halves[word % (sizeof halves / sizeof halves[0])]
+                          : (uint16_t)word;
+        break;
+    case OCT_TYPE_S16:
+        s16[i] = zero     ? 0
+                 : border ? shorts[word % (sizeof shorts / sizeof shorts[0])]
+                          : (int16_t)((int)oct__below(word, 511) - 255);
+        break;
+    default:
+        s32[i] = buffer->role == OCT_BUFFER_BOTH ? (int32_t)(word >> 1) - (1 << 30)
+                 : zero                          ? 0
+                 : border ? (int32_t)sums[word % (sizeof sums / sizeof sums[0])]
+                          : (int32_t)word;
+        break;
     }
 }
 
@@ -151,7 +203,7 @@ static void fill_buffer(int b, size_t count, uint32_t instance, int index) {
     struct oct__stream stream =
         oct__stream(now.seed, OCT_PURPOSE_TEST, (uint32_t)index, instance, (uint32_t)b);
     void *memory = regions[PRISTINE][b];
-    if (now.fill == ORDINARY || buffer->type != OCT_TYPE_F32) {
+    if (now.fill == ORDINARY || buffer->type == OCT_TYPE_SIZE) {
         oct__case_fill(buffer, count, &stream, memory);
         return;
     }
@@ -161,7 +213,14 @@ static void fill_buffer(int b, size_t count, uint32_t instance, int index) {
         if (i % 2 == 0) {
             oct__stream_block(&stream, (uint32_t)(i / 2), word);
         }
-        floats[i] = draw(now.fill, word[i % 2 * 2], word[i % 2 * 2 + 1]);
+        if (buffer->type == OCT_TYPE_F32) {
+            floats[i] = draw(now.fill, word[i % 2 * 2], word[i % 2 * 2 + 1]);
+            if (now.fill == ONE_SIGN && instance / N_FILLS % 2 == 0) {
+                floats[i] = -floats[i];
+            }
+        } else {
+            draw_integer(buffer, word[i % 2 * 2], word[i % 2 * 2 + 1], i, memory);
+        }
     }
 }
 
@@ -191,7 +250,7 @@ static int bits_differ(const struct oct__case_buffer *buffer, const void *a, con
     if (memcmp((const char *)a + i * size, (const char *)b + i * size, size) == 0) {
         return 0;
     }
-    if (buffer->type != OCT_TYPE_F32) {
+    if (buffer->type != OCT_TYPE_F32 || buffer->exact) {
         return 1;
     }
     return !(isnan(((const float *)a)[i]) && isnan(((const float *)b)[i]));
@@ -210,8 +269,12 @@ static void report_difference(const struct oct__case_buffer *buffer, const void 
         fprintf(stderr, "ref %.9g (%08x), %s %.9g (%08x)\n", (double)a[i], (unsigned)a_bits,
                 now.level, (double)b[i], (unsigned)b_bits);
     } else {
-        const size_t *a = ref, *b = variant;
-        fprintf(stderr, "ref %zu, %s %zu\n", a[i], now.level, b[i]);
+        size_t size = oct__case_element_bytes(buffer);
+        unsigned long long a = 0, b = 0; /* this checker runs where the lowest byte comes first */
+        memcpy(&a, (const char *)ref + i * size, size);
+        memcpy(&b, (const char *)variant + i * size, size);
+        fprintf(stderr, "ref 0x%0*llx, %s 0x%0*llx\n", 2 * (int)size, a, now.level, 2 * (int)size,
+                b);
     }
 }
 
@@ -295,6 +358,9 @@ static int outputs_differ(const struct layout *layout) {
         }
         const void *ref = regions[REF][b] + layout->offset[b];
         const void *variant = regions[VARIANT][b] + layout->offset[b];
+        if (b == now.input) {
+            buffer = &now.which->buffers[now.output];
+        }
         if (memcmp(ref, variant, layout->bytes[b]) == 0) {
             continue;
         }
@@ -373,19 +439,58 @@ static uint32_t random_below(const struct sweep *sweep, uint32_t which, uint32_t
     return oct__below(word[0], n);
 }
 
+/* Grid, stream and place in it: mostly sound ones, some as a run that diverges would have them. */
+static void vary_grid(const struct sweep *sweep, uint32_t trial, struct oct__case_shape *shape) {
+    static const float inverses[] = {1.0f,    1.0f,     2.0f, 0.5f,  63.9f, 127.0f / 2.0f,
+                                     1000.0f, 0x1p-10f, 0.0f, 3e38f, 1e-40f};
+    static const float scales[] = {1.0f, 2.0f, 1.0f / 63.0f, 0.0123f, 0.0f, 1e-40f, 1e38f};
+    static const uint64_t firsts[] = {0,
+                                      1,
+                                      127,
+                                      128,
+                                      129,
+                                      100 * 128,
+                                      0xffffffffU - 77,
+                                      0xffffffffU,
+                                      (UINT64_C(1) << 35) - 200,
+                                      (UINT64_C(1) << 35) - 1,
+                                      (UINT64_C(1) << 40) + 77};
+    static const float zeros[] = {0.0f, 0.0f, 1.0f, 127.0f, 128.0f, 254.0f, 255.0f};
+    const uint32_t n_inverses = sizeof inverses / sizeof inverses[0];
+    const uint32_t n_scales = sizeof scales / sizeof scales[0];
+    const uint32_t n_firsts = sizeof firsts / sizeof firsts[0];
+    const uint32_t n_zeros = sizeof zeros / sizeof zeros[0];
+    uint32_t draws = 1000 + 8 * trial;
+    uint32_t broken = random_below(sweep, draws++, 40);
+    uint32_t zero = random_below(sweep, draws++, 2 * n_zeros);
+    shape->inverse = inverses[random_below(sweep, draws++, n_inverses)];
+    shape->scale = scales[random_below(sweep, draws++, n_scales)];
+    shape->first = firsts[random_below(sweep, draws++, n_firsts)];
+    shape->zero = zero < n_zeros ? zeros[zero] : (float)random_below(sweep, draws, 256);
+    if (broken < 2) {
+        shape->inverse = shape->scale = broken ? NAN : INFINITY;
+    }
+    shape->stream = oct__stream(now.seed, OCT_PURPOSE_ROUND_GRADIENT, trial,
+                                random_below(sweep, draws + 1, UINT32_MAX), (uint32_t)sweep->index);
+}
+
 static void sweep_flat(struct sweep *sweep) {
     struct oct__case_shape shape = {.c = 1, .lr = 0.1f, .beta = 0.9f, .decay = 5e-4f};
-    for (size_t n = 0; n < 70; n++) {
+    uint32_t trial = 0;
+    for (size_t n = 0; n < 140; n += n < 70 ? 1 : 3) {
         shape.rows = n;
+        vary_grid(sweep, trial++, &shape);
         try_shape(sweep, &shape, 1);
     }
     for (uint32_t i = 0; i < 40; i++) {
+        vary_grid(sweep, trial++, &shape);
         shape.rows = 70 + random_below(sweep, i, 4000);
         shape.lr = (float)random_below(sweep, 100 + i, 1000) * 1e-3f;
         shape.beta = (float)random_below(sweep, 200 + i, 1000) * 1e-3f;
         shape.decay = (float)random_below(sweep, 300 + i, 10) * 1e-4f;
         try_shape(sweep, &shape, 1);
     }
+    vary_grid(sweep, trial, &shape);
     shape.rows = 900001;
     try_shape(sweep, &shape, 0);
 }
@@ -480,6 +585,33 @@ static void sweep_groups(struct sweep *sweep) {
     }
 }
 
+static void sweep_taps(struct sweep *sweep) {
+    static const size_t outs[] = {1,  2,  3,  5,  7,  8,  9,  15, 16, 17, 23, 24, 25,
+                                  31, 32, 33, 40, 48, 49, 63, 64, 65, 80, 96, 100};
+    static const size_t positions[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 16, 17, 23, 32, 33};
+    static const size_t pairs[] = {0, 1, 2, 3, 5, 24};
+    const uint32_t n_pairs = sizeof pairs / sizeof pairs[0];
+    uint32_t draws = 0;
+    for (size_t i = 0; i < sizeof outs / sizeof outs[0]; i++) {
+        for (size_t j = 0; j < sizeof positions / sizeof positions[0]; j++) {
+            struct oct__case_shape shape = {.rows = positions[j], .c = outs[i]};
+            shape.pairs = pairs[random_below(sweep, draws++, n_pairs)];
+            shape.step = random_below(sweep, draws++, 40); /* positions overlap, or leave gaps */
+            shape.out_stride = shape.c + random_below(sweep, draws++, 2) * (j % 5);
+            try_shape(sweep, &shape, 1);
+        }
+    }
+    static const size_t large[][4] = {{32, 16, 24, 16}, {16, 32, 48, 32}, {8, 64, 96, 64},
+                                      {1, 10, 32, 64},  {7, 130, 300, 3}, {100, 20, 13, 5}};
+    for (size_t i = 0; i < sizeof large / sizeof large[0]; i++) {
+        struct oct__case_shape shape = {.rows = large[i][0], .c = large[i][1]};
+        shape.out_stride = shape.c;
+        shape.pairs = large[i][2];
+        shape.step = large[i][3];
+        try_shape(sweep, &shape, 1);
+    }
+}
+
 int check_variants(int index, uint64_t seed, uint64_t *n_calls) {
     struct sweep sweep = {.index = index, .n_calls = n_calls};
     now.which = oct__case_at(index);
@@ -499,6 +631,9 @@ int check_variants(int index, uint64_t seed, uint64_t *n_calls) {
         break;
     case OCT_CASE_GROUPS:
         sweep_groups(&sweep);
+        break;
+    case OCT_CASE_TAPS:
+        sweep_taps(&sweep);
         break;
     }
     int failures = 0;

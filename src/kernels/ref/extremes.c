@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* extremes.c - the specification of the kernels that find a tensor's range.
+ *
+ * Floats are compared by their bits and not by <, because a NaN must come through: a run that has
+ * diverged shows it in the scales. The bits of a float are a sign and a magnitude; turning the
+ * magnitude around where the sign is set makes them a two's complement number in the same order.
+ */
+#include <string.h>
+
+#include "kernels/variants.h"
+
+static int32_t order_of(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bits ^= bits >> 31 ? 0x7fffffffU : 0U;
+    int32_t order;
+    memcpy(&order, &bits, sizeof order);
+    return order;
+}
+
+void oct_minmax_f32__ref(size_t n, const float *x, float *range) {
+    for (size_t i = 0; i < n; i++) {
+        range[0] = order_of(x[i]) < order_of(range[0]) ? x[i] : range[0];
+        range[1] = order_of(x[i]) > order_of(range[1]) ? x[i] : range[1];
+    }
+}
+
+void oct_minmax_s32__ref(size_t n, const int32_t *x, int32_t *range) {
+    for (size_t i = 0; i < n; i++) {
+        range[0] = x[i] < range[0] ? x[i] : range[0];
+        range[1] = x[i] > range[1] ? x[i] : range[1];
+    }
+}
+
+void oct_absmax_f32__ref(size_t n, const float *x, float *peak) {
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        bits &= 0x7fffffffU;
+        float size;
+        memcpy(&size, &bits, sizeof size);
+        *peak = order_of(size) > order_of(*peak) ? size : *peak;
+    }
+}

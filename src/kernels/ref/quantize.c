@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* quantize.c - the specification of floats becoming bytes, and of what their borders cut off.
+ *
+ * A value is held to the borders before it is converted, so that no float ever meets an integer it
+ * does not fit in: infinities land on a border, and a NaN on the lower one.
+ */
+#include <math.h>
+
+#include "base/rng.h"
+#include "kernels/variants.h"
+
+static float hold(float t, float low, float high) {
+    t = t > low ? t : low;
+    return t < high ? t : high;
+}
+
+void oct_quantize_u8_f32__ref(size_t n, const float *x, float inverse, float zero, uint8_t *q) {
+    for (size_t i = 0; i < n; i++) {
+        q[i] = (uint8_t)(rintf(hold(x[i] * inverse, -zero, 255.0f - zero)) + zero);
+    }
+}
+
+void oct_quantize_s8_f32__ref(size_t n, const float *x, float inverse, int8_t *q) {
+    for (size_t i = 0; i < n; i++) {
+        q[i] = (int8_t)rintf(hold(x[i] * inverse, -127.0f, 127.0f));
+    }
+}
+
+/* A tile: 128 neighbours, and the sixteen blocks that hold their 16 bits each. */
+enum { TILE = 128, BLOCKS = 16 };
+
+/* What is added to element j of the tile before the floor, (k + 0.5) * 2^-16, in dither[j]. */
+static void draw_tile(const struct oct__stream *stream, uint64_t tile, float dither[TILE]) {
+    for (uint32_t b = 0; b < BLOCKS; b++) {
+        uint32_t word[4];
+        oct__stream_block(stream, (uint32_t)(BLOCKS * tile) + b, word);
+        for (uint32_t w = 0; w < 4; w++) {
+            dither[BLOCKS * w + b] = ((float)(word[w] & 0xffffU) + 0.5f) * 0x1p-16f;
+            dither[BLOCKS * (w + 4) + b] = ((float)(word[w] >> 16) + 0.5f) * 0x1p-16f;
+        }
+    }
+}
+
+void oct_quantize_u8_random_f32__ref(size_t n, uint64_t first, const float *x, float inverse,
+                                     float zero, const struct oct__stream *stream, uint8_t *q) {
+    float dither[TILE];
+    for (size_t i = 0; i < n; i++) {
+        uint64_t e = first + i;
+        if (i == 0 || e % TILE == 0) {
+            draw_tile(stream, e / TILE, dither);
+        }
+        float t = floorf(x[i] * inverse + dither[e % TILE]);
+        q[i] = (uint8_t)(hold(t, -zero, 255.0f - zero) + zero);
+    }
+}
+
+void oct_quantize_s8_random_f32__ref(size_t n, uint64_t first, const float *x, float inverse,
+                                     const struct oct__stream *stream, int8_t *q) {
+    float dither[TILE];
+    for (size_t i = 0; i < n; i++) {
+        uint64_t e = first + i;
+        if (i == 0 || e % TILE == 0) {
+            draw_tile(stream, e / TILE, dither);
+        }
+        float t = floorf(x[i] * inverse + dither[e % TILE]);
+        q[i] = (int8_t)hold(t, -127.0f, 127.0f);
+    }
+}
+
+static int clipped(uint8_t q, float zero) {
+    return q == 255 || (q == 0 && zero > 0.0f);
+}
+
+void oct_clip_mask_f32__ref(size_t n, const uint8_t *q, float zero, float *x) {
+    for (size_t i = 0; i < n; i++) {
+        x[i] = clipped(q[i], zero) ? 0.0f : x[i];
+    }
+}
+
+void oct_clip_mask_s8__ref(size_t n, const uint8_t *q, float zero, int8_t *x) {
+    for (size_t i = 0; i < n; i++) {
+        x[i] = clipped(q[i], zero) ? 0 : x[i];
+    }
+}
