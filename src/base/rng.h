@@ -26,6 +26,8 @@ enum oct__purpose {
     OCT_PURPOSE_SYNTHETIC, /* sample `step` of the synthetic dataset, split `layer` */
     OCT_PURPOSE_SUBSET,    /* which samples --samples keeps */
     OCT_PURPOSE_TEST,      /* tests and golden files; layer and step as the test likes */
+    OCT_PURPOSE_ROUND_GRADIENT, /* quantizing the gradient of layer `layer` in training step `step` */
+    OCT_PURPOSE_ROUND_VALUE,    /* quantizing the layer's value itself, where that is by chance */
 };
 
 struct oct__stream {

@@ -78,6 +78,8 @@ static oct_status cpu_prepare(struct oct__engine *engine, enum oct__op op,
         return cpu->products->prepare(cpu->products_context, op, form, args, plan);
     }
     oct__cpu_norm_scratch(op, form, args, plan);
+    oct__cpu_range_scratch(op, form, args, plan);
+    oct__cpu_quant_scratch(op, form, args, plan);
     return OCT_OK;
 }
 
@@ -111,6 +113,24 @@ static oct__op_fn *const operations[OCT_OP_COUNT] = {
     [OCT_OP_GROUP_NORM_GRAD] = oct__cpu_group_norm_grad,
     [OCT_OP_EVONORM] = oct__cpu_evonorm,
     [OCT_OP_EVONORM_GRAD] = oct__cpu_evonorm_grad,
+    [OCT_OP_RANGE_EVONORM] = oct__cpu_range_evonorm,
+    [OCT_OP_RANGE_EVONORM_GRAD] = oct__cpu_range_evonorm_grad,
+    [OCT_OP_RANGE_BATCH_NORM] = oct__cpu_range_batch_norm,
+    [OCT_OP_RANGE_BATCH_NORM_EVAL] = oct__cpu_range_batch_norm_eval,
+    [OCT_OP_RANGE_BATCH_NORM_GRAD] = oct__cpu_range_batch_norm_grad,
+    [OCT_OP_QUANTIZE] = oct__cpu_quantize,
+    [OCT_OP_DEQUANTIZE] = oct__cpu_dequantize,
+    [OCT_OP_SUMS_QUANTIZE] = oct__cpu_sums_quantize,
+    [OCT_OP_SUMS_DEQUANTIZE] = oct__cpu_sums_dequantize,
+    [OCT_OP_WEIGHT_QUANTIZE] = oct__cpu_weight_quantize,
+    [OCT_OP_VECTOR_QUANTIZE] = oct__cpu_vector_quantize,
+    [OCT_OP_ADD_U8] = oct__cpu_add_u8,
+    [OCT_OP_RANGE_EVONORM_U8] = oct__cpu_range_evonorm_u8,
+    [OCT_OP_RANGE_EVONORM_U8_GRAD] = oct__cpu_range_evonorm_u8_grad,
+    [OCT_OP_GRAD_JOIN] = oct__cpu_grad_join,
+    [OCT_OP_GRAD_QUANTIZE] = oct__cpu_grad_quantize,
+    [OCT_OP_GRAD_MASK] = oct__cpu_grad_mask,
+    [OCT_OP_QUANT_COUNT] = oct__cpu_quant_count,
     [OCT_OP_LOSS] = oct__cpu_loss,
     [OCT_OP_SGD] = oct__cpu_sgd,
     [OCT_OP_NONFINITE] = oct__cpu_nonfinite,
@@ -131,6 +151,7 @@ oct_status oct__cpu_open(const struct oct_engine_kind *kind, int n_threads,
     engine->kind = kind;
     engine->n_threads = n_threads;
     engine->uses_host_memory = 1;
+    engine->gradient = products->gradient ? products->gradient() : OCT_DTYPE_F32;
     engine->alloc = cpu_alloc;
     engine->free = cpu_free;
     engine->write = cpu_write;
@@ -139,9 +160,11 @@ oct_status oct__cpu_open(const struct oct_engine_kind *kind, int n_threads,
     engine->release = cpu_release;
     engine->close = cpu_close;
     memcpy(engine->run, operations, sizeof operations);
-    engine->run[OCT_OP_CONV] = products->run[0];
-    engine->run[OCT_OP_CONV_DGRAD] = products->run[1];
-    engine->run[OCT_OP_CONV_WGRAD] = products->run[2];
+    for (int op = 0; op < OCT_OP_COUNT; op++) {
+        if (products->run[op]) {
+            engine->run[op] = products->run[op];
+        }
+    }
     *out = engine;
     return OCT_OK;
 }

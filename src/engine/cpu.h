@@ -12,8 +12,8 @@
 #include "base/parallel.h"
 #include "engine/engine.h"
 
-/* Where convolutions come from. `context` is what open returned. Only the three product operations
- * are passed to these. */
+/* Where convolutions come from. `context` is what open returned. Only product operations are passed
+ * to these. */
 struct oct__products {
     const char *name;
     oct_status (*open)(int n_threads, void **context);
@@ -21,11 +21,18 @@ struct oct__products {
     oct_status (*prepare)(void *context, enum oct__op op, const struct oct__lane_form *form,
                           const struct oct__args *args, struct oct__plan *plan);
     void (*release)(void *handle);
-    oct__op_fn *run[3]; /* CONV, CONV_DGRAD, CONV_WGRAD */
+    enum oct__dtype (*gradient)(void); /* becomes the engine's; NULL: F32 */
+    oct__op_fn *run[OCT_OP_COUNT];     /* the products; the other places are empty */
 };
 
 extern const struct oct__products oct__products_portable;
 extern const struct oct__products oct__products_onednn;
+
+/* exact.c: integer products that are right on every CPU, for `portable` and for `cpu` where oneDNN
+ * has none or, without VNNI, saturates. They need scratch and no handle. */
+void oct__exact_scratch(enum oct__op op, const struct oct__lane_form *form,
+                        const struct oct__args *args, struct oct__plan *plan);
+oct__op_fn oct__exact_conv_u8, oct__exact_conv_s8_dgrad;
 
 struct oct__cpu_engine {
     struct oct__engine engine; /* first, so that a pointer to one is a pointer to the other */
@@ -95,6 +102,22 @@ oct__op_fn oct__cpu_loss;
 /* cpu_norm.c */
 oct__op_fn oct__cpu_batch_norm, oct__cpu_batch_norm_eval, oct__cpu_batch_norm_grad,
     oct__cpu_group_norm, oct__cpu_group_norm_grad, oct__cpu_evonorm, oct__cpu_evonorm_grad;
+
+/* cpu_range.c: the range norms on floats */
+oct__op_fn oct__cpu_range_evonorm, oct__cpu_range_evonorm_grad, oct__cpu_range_batch_norm,
+    oct__cpu_range_batch_norm_eval, oct__cpu_range_batch_norm_grad;
+
+void oct__cpu_range_scratch(enum oct__op op, const struct oct__lane_form *form,
+                            const struct oct__args *args, struct oct__plan *plan);
+
+/* cpu_quant.c: values to bytes and back; cpu_quant_grad.c: gradients */
+oct__op_fn oct__cpu_quantize, oct__cpu_dequantize, oct__cpu_sums_quantize, oct__cpu_sums_dequantize,
+    oct__cpu_weight_quantize, oct__cpu_vector_quantize, oct__cpu_add_u8, oct__cpu_range_evonorm_u8,
+    oct__cpu_range_evonorm_u8_grad, oct__cpu_grad_join, oct__cpu_grad_quantize, oct__cpu_grad_mask,
+    oct__cpu_quant_count;
+
+void oct__cpu_quant_scratch(enum oct__op op, const struct oct__lane_form *form,
+                            const struct oct__args *args, struct oct__plan *plan);
 
 /* Scratch of the norms: sums of shards that wait to be folded, and kernels' working space. Nothing for
  * other operations. */

@@ -54,10 +54,29 @@ void oct__engine_close(struct oct__engine *engine) {
     }
 }
 
+/* Integer products add up in 32 bits. A value is up to 255 on either side of its zero point, a
+ * gradient and a weight up to 127, so at their worst 66,311 products of the one fit and 133,144 of
+ * the other. */
+static oct_status sums_fit(enum oct__op op, const struct oct__args *args) {
+    if (op != OCT_OP_CONV_U8 && op != OCT_OP_CONV_S8_DGRAD) {
+        return OCT_OK;
+    }
+    const int kernel = args->attr.conv.kernel, channels = args->t[0].c / args->attr.conv.groups;
+    const int most = INT32_MAX / ((op == OCT_OP_CONV_U8 ? 255 : 127) * 127);
+    if ((int64_t)channels * kernel * kernel > most) {
+        OCT_FAIL(UNSUPPORTED,
+                 "%s: a sum of %d channels x %d x %d products can leave 32 bits, which hold %d; "
+                 "use smaller kernels, more groups or precision fp32",
+                 oct__op_info[op].name, channels, kernel, kernel, most);
+    }
+    return OCT_OK;
+}
+
 oct_status oct__engine_prepare(struct oct__engine *engine, enum oct__op op,
                                const struct oct__lane_form *form, const struct oct__args *args,
                                struct oct__plan *plan) {
     memset(plan, 0, sizeof *plan);
+    OCT_TRY(sums_fit(op, args));
     if (!engine->run[op]) {
         return oct__fallback_prepare(engine, op, form, args, plan);
     }

@@ -32,13 +32,19 @@
 
 #include "base/fail.h"
 
-enum oct__dtype { OCT_DTYPE_F32, OCT_DTYPE_S32, OCT_DTYPE_U8, OCT_DTYPE_COUNT };
+enum oct__dtype {
+    OCT_DTYPE_F32,
+    OCT_DTYPE_S32,
+    OCT_DTYPE_U8,
+    OCT_DTYPE_S8,
+    OCT_DTYPE_BF16, /* the upper half of an f32 */
+    OCT_DTYPE_COUNT
+};
 
 static inline size_t oct__dtype_bytes(enum oct__dtype dtype) {
     static const size_t bytes[OCT_DTYPE_COUNT] = {
-        [OCT_DTYPE_F32] = 4,
-        [OCT_DTYPE_S32] = 4,
-        [OCT_DTYPE_U8] = 1,
+        [OCT_DTYPE_F32] = 4, [OCT_DTYPE_S32] = 4,  [OCT_DTYPE_U8] = 1,
+        [OCT_DTYPE_S8] = 1,  [OCT_DTYPE_BF16] = 2,
     };
     return bytes[dtype];
 }
@@ -73,6 +79,27 @@ static inline size_t oct__tensor_bytes(const struct oct__tensor *tensor) {
     return oct__tensor_count(tensor) * oct__dtype_bytes(tensor->dtype);
 }
 
+/* The grid of a quantized tensor, real = scale * (byte - zero): what a tensor of OCT_GRID floats
+ * holds. Zero is a whole number of 0 … 255. */
+struct oct__grid {
+    float scale, inverse, zero, unused;
+};
+
+#define OCT_GRID 4
+
+/* Where the range of a quantizer comes from. */
+enum oct__range {
+    OCT_RANGE_MEAN,    /* extremes of each sample, averaged over the batch: outliers clip */
+    OCT_RANGE_FULL,    /* extremes of the batch: nothing clips */
+    OCT_RANGE_RUNNING, /* what earlier batches left, for evaluation; read, not updated */
+};
+
+struct oct__quant_attr {
+    enum oct__range range;
+    int stochastic; /* round activations by chance, not to the nearest */
+    int mask;       /* a gradient is 0 where its value's byte was clipped */
+};
+
 union oct__attr {
     struct oct__conv_attr {
         int kernel, stride, pad, groups;
@@ -83,8 +110,11 @@ union oct__attr {
     struct oct__norm_attr {
         int groups;
         float eps;
-        float momentum; /* of running statistics: run = (1 - momentum) * run + momentum * new */
+        float momentum;     /* of running statistics: run = (1 - momentum) * run + momentum * new */
+        int quantize_scale; /* the range norms' scale takes one of 256 values */
+        struct oct__quant_attr quant; /* of norms that read and write bytes */
     } norm;
+    struct oct__quant_attr quant;
     struct {
         float rate;
     } dropout;
@@ -127,7 +157,8 @@ struct oct__lane {
     float learning_rate;
     void *shared_scratch, *thread_scratch;
     size_t thread_scratch_bytes;
-    int bare; /* products only, without packing and folding: the floor that `bench step` reports */
+    int watch; /* run the calls that look at quantizers, too */
+    int bare;  /* products only, without packing and folding: the floor that `bench step` reports */
 };
 
 typedef oct_status oct__op_fn(const struct oct__lane *lane, const struct oct__args *args);
@@ -136,6 +167,8 @@ struct oct__engine {
     const struct oct_engine_kind *kind;
     int n_threads;
     int uses_host_memory; /* reads host addresses as they are, so a dataset need not be copied */
+    enum oct__dtype gradient; /* of the float gradients that int8 weight gradients come from: BF16
+                                 where products of it are fast, else F32 */
 
     /* Zeroed memory, aligned to 64 bytes. Mandatory, as are free, write and read. */
     oct_status (*alloc)(struct oct__engine *engine, size_t bytes, const char *what, void **at);
@@ -159,6 +192,7 @@ struct oct__engine {
  * engines.def. */
 struct oct_engine_kind {
     struct oct_plugin plugin;
+    int is_oracle; /* rounds differently on purpose: tests/oracle compares it, not conformance */
     oct_status (*open)(const struct oct_engine_kind *kind, int n_threads, struct oct__engine **out);
 };
 

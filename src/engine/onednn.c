@@ -11,6 +11,17 @@
  *     created for two threads may wait for ever for the second;
  *   - scratchpads are ours, one for each thread: a library-managed one is shared;
  *   - memory objects belong to a thread, primitives to all.
+ *
+ * oneDNN does not train in integers, but has what it takes: x in bytes and its zero point go into a
+ * forward convolution; the data gradient is a deconvolution; and for the weight gradient x - zero
+ * becomes bf16, exactly. What was learned there, again from wrong results:
+ *   - some of its implementations are wrong for some shapes (is_wanted has which), and those without
+ *     VNNI saturate at 16 bits: where no other is left, exact.c computes the product;
+ *   - a *signed* source is shifted by 128 and put right in f32, too late where the shifted sum had
+ *     more than 24 bits; with a stride it is 3 times slower, depth-wise 100 times. So gradients go
+ *     in as bytes with the zero point 128, which is put right in integers;
+ *   - every sum passes through f32 on its way out, so one beyond 2^24 may have lost its last bits:
+ *     where sums are long enough for that, they are looked at, and exact.c computes them again.
  */
 #include "engine/cpu.h"
 
@@ -35,8 +46,41 @@ struct context {
     int n_threads;
 };
 
-enum { SRC, WEIGHTS, BIAS, DST, SCRATCH, N_MEMORIES };
+/* X and Y are a convolution's input and output, or their gradients, whichever way it is computed. */
+enum { X, WEIGHTS, BIAS, Y, N_OPERANDS, SCRATCH = N_OPERANDS, ZERO, N_MEMORIES };
 enum { REORDER_FROM, REORDER_TO, REORDER_SCRATCH, N_REORDER };
+
+enum direction { FORWARD, DATA_GRADIENT, WEIGHT_GRADIENT, DECONVOLUTION, N_DIRECTIONS };
+
+/* How an operation is put to oneDNN: where it has the operands above and x's grid; -1: nowhere. */
+struct recipe {
+    enum direction direction;
+    int place[N_OPERANDS];
+    int grid;
+};
+
+static const struct recipe recipes[OCT_OP_COUNT] = {
+    [OCT_OP_CONV] = {FORWARD, {0, 1, 2, 3}, -1},
+    [OCT_OP_CONV_DGRAD] = {DATA_GRADIENT, {2, 1, -1, 0}, -1},
+    [OCT_OP_CONV_WGRAD] = {WEIGHT_GRADIENT, {0, 2, 3, 1}, -1},
+    [OCT_OP_CONV_U8] = {FORWARD, {0, 2, -1, 3}, 1},
+    [OCT_OP_CONV_S8_DGRAD] = {DECONVOLUTION, {2, 1, -1, 0}, -1},
+    [OCT_OP_CONV_U8_WGRAD] = {WEIGHT_GRADIENT, {0, 3, 4, 2}, 1},
+};
+
+/* What oneDNN calls them. */
+static const int argument_names[N_DIRECTIONS][N_OPERANDS] = {
+    [FORWARD] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST},
+    [DATA_GRADIENT] = {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DIFF_DST},
+    [WEIGHT_GRADIENT] = {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS,
+                         DNNL_ARG_DIFF_DST},
+    [DECONVOLUTION] = {DNNL_ARG_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_SRC},
+};
+
+static const dnnl_data_type_t types[OCT_DTYPE_COUNT] = {
+    [OCT_DTYPE_F32] = dnnl_f32, [OCT_DTYPE_S32] = dnnl_s32,   [OCT_DTYPE_U8] = dnnl_u8,
+    [OCT_DTYPE_S8] = dnnl_s8,   [OCT_DTYPE_BF16] = dnnl_bf16,
+};
 
 /* The primitive for shards of one size: a batch has whole shards and perhaps a shorter last one. */
 struct part {
@@ -48,15 +92,32 @@ struct part {
 struct plan {
     struct context *context;
     enum oct__op op;
-    int n_parts;
-    struct part parts[2];
+    const struct recipe *recipe;
+    struct part parts[2]; /* the second is for a shorter last shard; count 0: there is none */
     int has_bias;
-    size_t packed_bytes; /* of the weights, in the primitive's layout */
-    size_t bias_bytes;   /* rounded up to a cache line */
+    int is_integer;
+    int may_round;                            /* sums of integers can pass 2^24 */
+    enum oct__dtype dtype[N_OPERANDS];        /* for oneDNN: an operand of another is converted, a
+                                          shard at a time */
+    size_t zero_at, converted_at[N_OPERANDS]; /* in a thread's scratch */
+    size_t packed_bytes;                      /* of the weights, in the primitive's layout */
+    size_t bias_bytes;                        /* rounded up to a cache line */
+    size_t flags_at; /* in the shared scratch, behind the pieces: [node][shard] may be rounded */
     dnnl_primitive_t
         reorder; /* ours -> packed, or back for weight gradients; NULL: the same layout */
     dnnl_memory_t *reorder_memories; /* [n_threads][N_REORDER] */
 };
+
+#define MIDDLE 0x80             /* the byte that a signed 0 becomes */
+#define LARGEST_EXACT (1 << 24) /* f32 has all whole numbers up to here */
+
+static size_t round_up(size_t bytes) {
+    return (bytes + 63) & ~(size_t)63;
+}
+
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
 
 static oct_status check(dnnl_status_t status, const char *what) {
     if (status == dnnl_out_of_memory) {
@@ -163,130 +224,194 @@ fail:
 
 /* --- preparing ------------------------------------------------------------------------------- */
 
-static void onednn_release(void *handle) {
-    struct plan *plan = handle;
-    int n_threads = plan->context->n_threads;
-    for (int p = 0; p < plan->n_parts; p++) {
-        struct part *part = &plan->parts[p];
-        for (int i = 0; part->memories && i < n_threads * N_MEMORIES; i++) {
-            if (part->memories[i]) {
-                dnnl_memory_destroy(part->memories[i]);
-            }
+static void release_memories(dnnl_memory_t *memories, int count) {
+    for (int i = 0; memories && i < count; i++) {
+        if (memories[i]) {
+            dnnl_memory_destroy(memories[i]);
         }
+    }
+    oct__free(memories);
+}
+
+static void release_parts(struct plan *plan) {
+    for (int p = 0; p < 2; p++) {
+        struct part *part = &plan->parts[p];
+        release_memories(part->memories, plan->context->n_threads * N_MEMORIES);
         if (part->primitive) {
             dnnl_primitive_destroy(part->primitive);
         }
-        oct__free(part->memories);
+        memset(part, 0, sizeof *part);
     }
-    for (int i = 0; plan->reorder_memories && i < n_threads * N_REORDER; i++) {
-        if (plan->reorder_memories[i]) {
-            dnnl_memory_destroy(plan->reorder_memories[i]);
-        }
-    }
+}
+
+static void onednn_release(void *handle) {
+    struct plan *plan = handle;
+    release_parts(plan);
+    release_memories(plan->reorder_memories, plan->context->n_threads * N_REORDER);
     if (plan->reorder) {
         dnnl_primitive_destroy(plan->reorder);
     }
-    oct__free(plan->reorder_memories);
     oct__free(plan);
 }
 
 /* What a convolution looks like to oneDNN, for `count` samples. */
 struct shape {
-    dnnl_memory_desc_t src, dst, weights, bias; /* weights in a layout of the primitive's choice */
-    dnnl_memory_desc_t plain_weights;           /* in ours */
+    dnnl_memory_desc_t x, y, weights, bias; /* weights in a layout of the primitive's choice */
+    dnnl_memory_desc_t plain_weights;       /* in ours */
+    dnnl_memory_desc_t zero;
     dnnl_dims_t strides, pads, pads_right;
-    int has_bias;
 };
 
-static const struct oct__tensor *operand(enum oct__op op, const struct oct__args *a, int what) {
-    static const int place[3][4] = {
-        /* SRC WEIGHTS BIAS DST */
-        {0, 1, 2, 3},  /* CONV */
-        {2, 1, -1, 0}, /* CONV_DGRAD */
-        {0, 2, 3, 1},  /* CONV_WGRAD */
-    };
-    int index = place[op - OCT_OP_CONV][what];
-    return index < 0 ? NULL : &a->t[index];
+static const struct oct__tensor *operand(const struct recipe *recipe, const struct oct__args *args,
+                                         int what) {
+    return recipe->place[what] < 0 ? NULL : &args->t[recipe->place[what]];
 }
 
-static oct_status describe(enum oct__op op, const struct oct__args *a, int count,
+static oct_status describe_tensor(dnnl_memory_desc_t *desc, int n_dims, const dnnl_dims_t dims,
+                                  enum oct__dtype dtype, dnnl_format_tag_t tag) {
+    return check(dnnl_memory_desc_init_by_tag(desc, n_dims, dims, types[dtype], tag), "tensor");
+}
+
+static oct_status describe(const struct plan *plan, const struct oct__args *args, int count,
                            struct shape *shape) {
-    const struct oct__tensor *x = operand(op, a, SRC), *y = operand(op, a, DST);
-    const struct oct__tensor *bias = operand(op, a, BIAS);
-    const int groups = a->attr.conv.groups, kernel = a->attr.conv.kernel;
-    const int stride = a->attr.conv.stride, pad = a->attr.conv.pad;
-    dnnl_dims_t src = {count, x->c, x->h, x->w}, dst = {count, y->c, y->h, y->w};
-    dnnl_dims_t weights = {y->c, x->c, kernel, kernel};
-    dnnl_dims_t grouped = {groups, y->c / groups, x->c / groups, kernel, kernel};
-    dnnl_dims_t channels = {y->c};
-    const int n_dims = groups > 1 ? 5 : 4;
+    const struct oct__tensor *x = operand(plan->recipe, args, X),
+                             *y = operand(plan->recipe, args, Y);
+    const struct oct__conv_attr *conv = &args->attr.conv;
+    const int is_turned = plan->recipe->direction == DECONVOLUTION; /* leads from Y to X */
+    const int is_grouped = conv->groups > 1;
+    const int from = (is_turned ? y->c : x->c) / conv->groups;
+    const int to = (is_turned ? x->c : y->c) / conv->groups;
+    const dnnl_dims_t x_dims = {count, x->c, x->h, x->w}, y_dims = {count, y->c, y->h, y->w};
+    const dnnl_dims_t grouped = {conv->groups, to, from, conv->kernel, conv->kernel};
+    const dnnl_dims_t channels = {y->c}, one = {1};
+    static const dnnl_format_tag_t ours[2][2] = {{dnnl_oihw, dnnl_goihw}, {dnnl_iohw, dnnl_giohw}};
+    const dnnl_dim_t *weights = grouped + !is_grouped;
+    const enum oct__dtype *dtype = plan->dtype;
     memset(shape, 0, sizeof *shape);
-    shape->has_bias = bias && bias->n != 0;
     for (int i = 0; i < 2; i++) {
         int in = i == 0 ? x->h : x->w, out = i == 0 ? y->h : y->w;
-        shape->strides[i] = stride;
-        shape->pads[i] = pad;
-        shape->pads_right[i] =
-            (out - 1) * stride + kernel - in - pad; /* may leave rows unused: < 0 */
+        shape->strides[i] = conv->stride;
+        shape->pads[i] = conv->pad;
+        /* Negative where the last rows go unused. */
+        shape->pads_right[i] = (out - 1) * conv->stride + conv->kernel - in - conv->pad;
     }
-    OCT_TRY(check(dnnl_memory_desc_init_by_tag(&shape->src, 4, src, dnnl_f32, dnnl_nhwc), "src"));
-    OCT_TRY(check(dnnl_memory_desc_init_by_tag(&shape->dst, 4, dst, dnnl_f32, dnnl_nhwc), "dst"));
-    OCT_TRY(
-        check(dnnl_memory_desc_init_by_tag(&shape->weights, n_dims, groups > 1 ? grouped : weights,
-                                           dnnl_f32, dnnl_format_tag_any),
-              "weights"));
-    OCT_TRY(check(dnnl_memory_desc_init_by_tag(&shape->plain_weights, n_dims,
-                                               groups > 1 ? grouped : weights, dnnl_f32,
-                                               groups > 1 ? dnnl_goihw : dnnl_oihw),
-                  "weights"));
-    return check(dnnl_memory_desc_init_by_tag(&shape->bias, 1, channels, dnnl_f32, dnnl_x), "bias");
+    OCT_TRY(describe_tensor(&shape->x, 4, x_dims, dtype[X], dnnl_nhwc));
+    OCT_TRY(describe_tensor(&shape->y, 4, y_dims, dtype[Y], dnnl_nhwc));
+    OCT_TRY(describe_tensor(&shape->weights, 4 + is_grouped, weights, dtype[WEIGHTS],
+                            dnnl_format_tag_any));
+    OCT_TRY(describe_tensor(&shape->plain_weights, 4 + is_grouped, weights, dtype[WEIGHTS],
+                            ours[is_turned][is_grouped]));
+    OCT_TRY(describe_tensor(&shape->zero, 1, one, OCT_DTYPE_S32, dnnl_x));
+    return describe_tensor(&shape->bias, 1, channels, OCT_DTYPE_F32, dnnl_x);
 }
 
-/* Scratch memory is ours. */
-static oct_status make_attributes(dnnl_primitive_attr_t *out) {
+/* Scratch memory is ours; the zero point of bytes is told when they are. */
+static oct_status make_attributes(int has_zero, dnnl_primitive_attr_t *out) {
+    static const int32_t later = DNNL_RUNTIME_S32_VAL;
     OCT_TRY(check(dnnl_primitive_attr_create(out), "attributes"));
-    oct_status status =
-        check(dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user),
-              "scratchpad mode");
+    dnnl_status_t made = dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user);
+    if (made == dnnl_success && has_zero) {
+        made = dnnl_primitive_attr_set_zero_points(*out, DNNL_ARG_SRC, 1, 0, &later);
+    }
+    oct_status status = check(made, "attributes");
     if (status != OCT_OK) {
         dnnl_primitive_attr_destroy(*out);
     }
     return status;
 }
 
-/* The primitive descriptor of `op` for `shape`; backward ones need the forward one as a hint. */
-static oct_status describe_primitive(const struct context *context, enum oct__op op,
+static const char *name_of(const_dnnl_primitive_desc_t desc) {
+    const char *name = "?";
+    dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, (void *)&name);
+    return name;
+}
+
+/* Which of oneDNN's implementations to use where there is another way; names are those of its
+ * verbose mode, and "ref" are plain loops. For integers these were found to be exact, others not:
+ * "gemm" miscounts the padding of groups, "amx" that of more than half a kernel and, with a kernel
+ * of 1, writes beyond its result; deconvolutions miss places at the right border where it is
+ * further away than they think, and where they borrow a convolution, that one rounds. Those of bf16
+ * read what is not there where a padded kernel is smaller than its stride. */
+static int is_wanted(const struct plan *plan, const struct oct__conv_attr *conv, const char *name) {
+    if (plan->dtype[X] == OCT_DTYPE_F32) {
+        return 1;
+    }
+    if (plan->dtype[X] == OCT_DTYPE_BF16) {
+        return !strstr(name, "ref") && (conv->pad == 0 || conv->kernel >= conv->stride);
+    }
+    if (plan->recipe->direction == DECONVOLUTION) {
+        return strcmp(name, "jit_deconvolution:avx512_core_vnni") == 0 &&
+               (conv->stride == 1 || (conv->stride == 2 && conv->kernel % 2 == 1));
+    }
+    return strstr(name, ":avx512_core_vnni") ||
+           (strcmp(name, "jit:avx512_core_amx_int8") == 0 && conv->pad <= conv->kernel / 2);
+}
+
+/* The first implementation that is wanted. */
+static oct_status choose(const struct plan *plan, const struct oct__conv_attr *conv,
+                         const dnnl_convolution_desc_t *desc, const_dnnl_primitive_attr_t attr,
+                         const_dnnl_primitive_desc_t forward, dnnl_primitive_desc_t *out) {
+    dnnl_primitive_desc_iterator_t each = NULL;
+    dnnl_status_t found =
+        dnnl_primitive_desc_iterator_create(&each, desc, attr, plan->context->engine, forward);
+    *out = NULL;
+    while (found == dnnl_success && !*out) {
+        *out = dnnl_primitive_desc_iterator_fetch(each);
+        if (!*out) {
+            found = dnnl_out_of_memory;
+        } else if (!is_wanted(plan, conv, name_of(*out))) {
+            dnnl_primitive_desc_destroy(*out);
+            *out = NULL;
+            found = dnnl_primitive_desc_iterator_next(each);
+        }
+    }
+    if (each) {
+        dnnl_primitive_desc_iterator_destroy(each);
+    }
+    return check(found == dnnl_iterator_ends ? dnnl_unimplemented : found, "convolution");
+}
+
+/* The primitive descriptor for `shape`; backward ones need the forward one as a hint. */
+static oct_status describe_primitive(const struct plan *plan, const struct oct__conv_attr *conv,
                                      const struct shape *shape, dnnl_primitive_desc_t *out) {
     oct_status status = OCT_OK;
     dnnl_convolution_desc_t desc;
     dnnl_primitive_desc_t forward = NULL;
     dnnl_primitive_attr_t attr = NULL;
-    const dnnl_memory_desc_t *bias = shape->has_bias ? &shape->bias : NULL;
-    OCT_TRY(make_attributes(&attr));
-    OCT_TRY_TO(done, check(dnnl_convolution_forward_desc_init(
-                               &desc, dnnl_forward_training, dnnl_convolution_direct, &shape->src,
-                               &shape->weights, bias, &shape->dst, shape->strides, shape->pads,
-                               shape->pads_right),
-                           "convolution"));
-    OCT_TRY_TO(done, check(dnnl_primitive_desc_create(&forward, &desc, attr, context->engine, NULL),
-                           "forward descriptor"));
-    if (op == OCT_OP_CONV) {
-        *out = forward;
-        forward = NULL;
-    } else {
-        dnnl_status_t made =
-            op == OCT_OP_CONV_DGRAD
-                ? dnnl_convolution_backward_data_desc_init(
-                      &desc, dnnl_convolution_direct, &shape->src, &shape->weights, &shape->dst,
-                      shape->strides, shape->pads, shape->pads_right)
-                : dnnl_convolution_backward_weights_desc_init(
-                      &desc, dnnl_convolution_direct, &shape->src, &shape->weights, bias,
-                      &shape->dst, shape->strides, shape->pads, shape->pads_right);
-        OCT_TRY_TO(done, check(made, "backward convolution"));
-        OCT_TRY_TO(done,
-                   check(dnnl_primitive_desc_create(out, &desc, attr, context->engine, forward),
-                         "backward descriptor"));
+    dnnl_status_t made;
+    const enum direction direction = plan->recipe->direction;
+    const dnnl_memory_desc_t *x = &shape->x, *y = &shape->y;
+    const dnnl_memory_desc_t *bias = plan->has_bias ? &shape->bias : NULL;
+    const dnnl_dim_t *strides = shape->strides, *pads = shape->pads, *right = shape->pads_right;
+    dnnl_memory_desc_t weights = shape->weights;
+    if (direction == WEIGHT_GRADIENT) { /* the gradient is f32, the weights as x is */
+        OCT_TRY(describe_tensor(&weights, shape->weights.ndims, shape->weights.dims, plan->dtype[X],
+                                dnnl_format_tag_any));
     }
+    OCT_TRY(make_attributes(plan->is_integer, &attr));
+    if (direction == DECONVOLUTION) {
+        made = dnnl_deconvolution_forward_desc_init(&desc, dnnl_forward_training,
+                                                    dnnl_deconvolution_direct, y, &weights, bias, x,
+                                                    strides, pads, right);
+    } else {
+        made = dnnl_convolution_forward_desc_init(&desc, dnnl_forward_training,
+                                                  dnnl_convolution_direct, x, &weights, bias, y,
+                                                  strides, pads, right);
+    }
+    OCT_TRY_TO(done, check(made, "convolution"));
+    if (direction == DATA_GRADIENT || direction == WEIGHT_GRADIENT) {
+        OCT_TRY_TO(done, check(dnnl_primitive_desc_create(&forward, &desc, attr,
+                                                          plan->context->engine, NULL),
+                               "convolution"));
+        made = direction == DATA_GRADIENT
+                   ? dnnl_convolution_backward_data_desc_init(&desc, dnnl_convolution_direct, x,
+                                                              &weights, y, strides, pads, right)
+                   : dnnl_convolution_backward_weights_desc_init(&desc, dnnl_convolution_direct, x,
+                                                                 &shape->weights, bias, y, strides,
+                                                                 pads, right);
+        OCT_TRY_TO(done, check(made, "backward convolution"));
+    }
+    OCT_TRY_TO(done, choose(plan, conv, &desc, attr, forward, out));
 done:
     if (forward) {
         dnnl_primitive_desc_destroy(forward);
@@ -300,11 +425,6 @@ static oct_status make_memory(const struct context *context, const dnnl_memory_d
     return check(dnnl_memory_create(out, desc, context->engine, DNNL_MEMORY_NONE), "memory");
 }
 
-static const dnnl_memory_desc_t *packed_weights(const_dnnl_primitive_desc_t desc, enum oct__op op) {
-    return dnnl_primitive_desc_query_md(
-        desc, op == OCT_OP_CONV_WGRAD ? dnnl_query_diff_weights_md : dnnl_query_weights_md, 0);
-}
-
 /* Makes the primitive for shards of `count` samples and its memory objects for every thread. */
 static oct_status make_part(struct plan *plan, const struct oct__args *args, int count,
                             struct part *part, size_t *scratch_bytes, struct shape *shape) {
@@ -313,39 +433,35 @@ static oct_status make_part(struct plan *plan, const struct oct__args *args, int
     dnnl_primitive_desc_t desc = NULL;
     void *memory;
     part->count = count;
-    const int is_second = plan->packed_bytes != 0;
-    const dnnl_memory_desc_t first_weights = shape->weights;
-    OCT_TRY(describe(plan->op, args, count, shape));
-    if (is_second) {
-        shape->weights = first_weights; /* the packed weights are shared, so is their layout */
+    const dnnl_memory_desc_t chosen = shape->weights;
+    OCT_TRY(describe(plan, args, count, shape));
+    if (chosen.ndims != 0) {
+        shape->weights = chosen; /* the packed weights are shared, so is their layout */
     }
-    OCT_TRY(describe_primitive(context, plan->op, shape, &desc));
-    const dnnl_memory_desc_t *weights = packed_weights(desc, plan->op);
+    OCT_TRY(describe_primitive(plan, &args->attr.conv, shape, &desc));
+    oct__log(OCT_LOG_DEBUG, "oneDNN: %s %dx%dx%dx%d -> %d, kernel %d: %s",
+             oct__op_info[plan->op].name, count, (int)shape->x.dims[2], (int)shape->x.dims[3],
+             (int)shape->x.dims[1], (int)shape->y.dims[1], args->attr.conv.kernel, name_of(desc));
+    const dnnl_query_t which = plan->recipe->direction == WEIGHT_GRADIENT
+                                   ? dnnl_query_diff_weights_md
+                                   : dnnl_query_weights_md;
+    const dnnl_memory_desc_t *weights = dnnl_primitive_desc_query_md(desc, which, 0);
     const dnnl_memory_desc_t *scratch =
         dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
-    *scratch_bytes = dnnl_memory_desc_get_size(scratch);
-    plan->packed_bytes = (dnnl_memory_desc_get_size(weights) + 63) & ~(size_t)63;
+    *scratch_bytes = larger(*scratch_bytes, dnnl_memory_desc_get_size(scratch));
+    plan->packed_bytes = round_up(dnnl_memory_desc_get_size(weights));
     shape->weights = *weights;
     OCT_TRY_TO(out, check(dnnl_primitive_create(&part->primitive, desc), "primitive"));
     OCT_TRY_TO(out, oct__alloc_array((size_t)context->n_threads * N_MEMORIES, sizeof(dnnl_memory_t),
                                      "oneDNN memories", &memory));
     part->memories = memory;
-    for (int i = 0; i < context->n_threads; i++) {
-        dnnl_memory_t *of = &part->memories[(ptrdiff_t)i * N_MEMORIES];
-        OCT_TRY_TO(out, make_memory(context, &shape->src, &of[SRC]));
-        OCT_TRY_TO(out, make_memory(context, weights, &of[WEIGHTS]));
-        OCT_TRY_TO(out, make_memory(context, &shape->bias, &of[BIAS]));
-        OCT_TRY_TO(out, make_memory(context, &shape->dst, &of[DST]));
-        OCT_TRY_TO(out, make_memory(context, scratch, &of[SCRATCH]));
+    const dnnl_memory_desc_t *const descs[N_MEMORIES] = {
+        [X] = &shape->x, [WEIGHTS] = weights, [BIAS] = &shape->bias,
+        [Y] = &shape->y, [SCRATCH] = scratch, [ZERO] = &shape->zero,
+    };
+    for (int i = 0; i < context->n_threads * N_MEMORIES; i++) {
+        OCT_TRY_TO(out, make_memory(context, descs[i % N_MEMORIES], &part->memories[i]));
     }
-    const char *chosen = NULL;
-    if (dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &chosen) == dnnl_success) {
-        oct__log(OCT_LOG_DEBUG, "oneDNN: %s %dx%dx%dx%d -> %d, kernel %d: %s",
-                 oct__op_info[plan->op].name, count, (int)shape->src.dims[2],
-                 (int)shape->src.dims[3], (int)shape->src.dims[1], (int)shape->dst.dims[1],
-                 args->attr.conv.kernel, chosen);
-    }
-    status = OCT_OK;
 out:
     dnnl_primitive_desc_destroy(desc);
     return status;
@@ -357,29 +473,27 @@ static oct_status make_reorder(struct plan *plan, const struct shape *shape,
     if (dnnl_memory_desc_equal(&shape->plain_weights, &shape->weights)) {
         return OCT_OK;
     }
-    const int back = plan->op == OCT_OP_CONV_WGRAD;
+    const int back = plan->recipe->direction == WEIGHT_GRADIENT;
     const dnnl_memory_desc_t *from = back ? &shape->weights : &shape->plain_weights;
     const dnnl_memory_desc_t *to = back ? &shape->plain_weights : &shape->weights;
     oct_status status;
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t desc = NULL;
     void *memory;
-    OCT_TRY(make_attributes(&attr));
+    OCT_TRY(make_attributes(0, &attr));
     OCT_TRY_TO(done, check(dnnl_reorder_primitive_desc_create(&desc, from, context->engine, to,
                                                               context->engine, attr),
                            "reorder descriptor"));
     const dnnl_memory_desc_t *scratch =
         dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
-    *scratch_bytes = dnnl_memory_desc_get_size(scratch);
+    *scratch_bytes = larger(*scratch_bytes, dnnl_memory_desc_get_size(scratch));
     OCT_TRY_TO(done, check(dnnl_primitive_create(&plan->reorder, desc), "reorder"));
     OCT_TRY_TO(done, oct__alloc_array((size_t)context->n_threads * N_REORDER, sizeof(dnnl_memory_t),
                                       "oneDNN memories", &memory));
     plan->reorder_memories = memory;
-    for (int i = 0; i < context->n_threads; i++) {
-        dnnl_memory_t *of = &plan->reorder_memories[(ptrdiff_t)i * N_REORDER];
-        OCT_TRY_TO(done, make_memory(context, from, &of[REORDER_FROM]));
-        OCT_TRY_TO(done, make_memory(context, to, &of[REORDER_TO]));
-        OCT_TRY_TO(done, make_memory(context, scratch, &of[REORDER_SCRATCH]));
+    const dnnl_memory_desc_t *const descs[N_REORDER] = {from, to, scratch};
+    for (int i = 0; i < context->n_threads * N_REORDER; i++) {
+        OCT_TRY_TO(done, make_memory(context, descs[i % N_REORDER], &plan->reorder_memories[i]));
     }
 done:
     if (desc) {
@@ -389,50 +503,134 @@ done:
     return status;
 }
 
-/* Shared scratch: packed weights of each node, or the gradients of each node and shard, bias after
- * them. */
-static oct_status onednn_prepare(void *pointer, enum oct__op op, const struct oct__lane_form *form,
-                                 const struct oct__args *args, struct oct__plan *out) {
-    void *memory;
-    OCT_TRY(oct__alloc(sizeof(struct plan), "oneDNN plan", &memory));
-    struct plan *plan = memory;
-    plan->context = pointer;
-    plan->op = op;
-    struct shape shape = {.has_bias = 0};
-    const int batch = operand(op, args, SRC)->n;
+/* One of the two sizes of shards chooses the layout of the weights. The other may have no fast way
+ * with it: then they change places. */
+static oct_status make_parts(struct plan *plan, const struct oct__lane_form *form,
+                             const struct oct__args *args, size_t *scratch_bytes,
+                             struct shape *shape) {
+    const int batch = operand(plan->recipe, args, X)->n;
     const int counts[2] = {batch < form->shard ? batch : form->shard,
                            batch > form->shard ? batch % form->shard : 0};
-    oct_status status = OCT_OK;
-    int threads_before = one_thread();
-    size_t scratch_bytes = 0;
-    for (int p = 0; p < 2 && counts[p] > 0 && status == OCT_OK; p++) {
-        plan->n_parts++;
-        status = make_part(plan, args, counts[p], &plan->parts[p], &scratch_bytes, &shape);
-        if (out->thread_bytes < scratch_bytes) {
-            out->thread_bytes = scratch_bytes;
+    oct_status status = OCT_STATUS_UNSUPPORTED;
+    const int n_parts = counts[1] > 0 ? 2 : 1;
+    for (int first = 0; first < n_parts && status == OCT_STATUS_UNSUPPORTED; first++) {
+        release_parts(plan);
+        memset(shape, 0, sizeof *shape);
+        status = OCT_OK;
+        for (int i = 0; i < n_parts && status == OCT_OK; i++) {
+            const int p = i == 0 ? first : 1 - first;
+            status = make_part(plan, args, counts[p], &plan->parts[p], scratch_bytes, shape);
         }
     }
+    return status;
+}
+
+static oct_status make_primitives(struct plan *plan, const struct oct__lane_form *form,
+                                  const struct oct__args *args, size_t *scratch_bytes) {
+    struct shape shape;
+    int threads_before = one_thread();
+    oct_status status = make_parts(plan, form, args, scratch_bytes, &shape);
     if (status == OCT_OK) {
-        scratch_bytes = 0;
-        status = make_reorder(plan, &shape, &scratch_bytes);
-        if (out->thread_bytes < scratch_bytes) {
-            out->thread_bytes = scratch_bytes;
-        }
+        status = make_reorder(plan, &shape, scratch_bytes);
     }
     restore_threads(threads_before);
+    return status;
+}
+
+static int is_converted(const struct plan *plan, const struct oct__args *args, int what) {
+    const struct oct__tensor *t = operand(plan->recipe, args, what);
+    return t && t->dtype != plan->dtype[what];
+}
+
+/* Shared scratch: packed weights of each node, or the gradients of each node and shard, bias after
+ * them; then what is known of sums. A thread's: what the primitives ask for, the zero point, and X
+ * and Y where they are converted. */
+static void size_scratch(struct plan *plan, const struct oct__lane_form *form,
+                         const struct oct__args *args, size_t scratch_bytes,
+                         struct oct__plan *out) {
+    const size_t nodes = (size_t)form->n_nodes;
+    const size_t shards = (size_t)oct__shard_count(form, operand(plan->recipe, args, X)->n);
+    const size_t pieces = plan->recipe->direction == WEIGHT_GRADIENT ? nodes * shards : nodes;
+    plan->bias_bytes = round_up((size_t)operand(plan->recipe, args, Y)->c * sizeof(float));
+    plan->flags_at = pieces * (plan->packed_bytes + plan->bias_bytes);
+    plan->zero_at = round_up(scratch_bytes);
+    out->shared_bytes = plan->flags_at;
+    out->thread_bytes = plan->zero_at + round_up(sizeof(int32_t));
+    for (int what = 0; what < N_OPERANDS; what++) {
+        if (is_converted(plan, args, what)) {
+            const struct oct__tensor *t = operand(plan->recipe, args, what);
+            const size_t sample = oct__tensor_count(t) / (size_t)t->n;
+            plan->converted_at[what] = out->thread_bytes;
+            out->thread_bytes += round_up((size_t)plan->parts[0].count * sample *
+                                          oct__dtype_bytes(plan->dtype[what]));
+        }
+    }
+    if (plan->may_round) {
+        struct oct__plan exact = {.handle = NULL};
+        oct__exact_scratch(plan->op, form, args, &exact);
+        out->shared_bytes += nodes * shards * sizeof(int32_t);
+        out->shared_bytes = larger(out->shared_bytes, exact.shared_bytes);
+        out->thread_bytes = larger(out->thread_bytes, exact.thread_bytes);
+    }
+}
+
+/* Can a sum of integers pass 2^24? */
+static int may_round(const struct plan *plan, const struct oct__args *args) {
+    const int is_forward = plan->recipe->direction == FORWARD;
+    const struct oct__conv_attr *conv = &args->attr.conv;
+    const int64_t channels = operand(plan->recipe, args, is_forward ? X : Y)->c / conv->groups;
+    const int64_t largest = is_forward ? 255 * 128 : 128 * 128; /* product */
+    return channels * conv->kernel * conv->kernel * largest > LARGEST_EXACT;
+}
+
+/* `gradient`: the type of floats that a weight gradient is computed from. */
+static oct_status make_plan(struct context *context, enum oct__op op,
+                            const struct oct__lane_form *form, const struct oct__args *args,
+                            enum oct__dtype gradient, struct oct__plan *out) {
+    void *memory;
+    size_t scratch_bytes = 0;
+    OCT_TRY(oct__alloc(sizeof(struct plan), "oneDNN plan", &memory));
+    struct plan *plan = memory;
+    plan->context = context;
+    plan->op = op;
+    plan->recipe = &recipes[op];
+    for (int what = 0; what < N_OPERANDS; what++) {
+        const struct oct__tensor *t = operand(plan->recipe, args, what);
+        plan->dtype[what] = t ? t->dtype : OCT_DTYPE_F32;
+        plan->has_bias |= what == BIAS && t && t->n != 0;
+    }
+    plan->is_integer = plan->dtype[WEIGHTS] == OCT_DTYPE_S8;
+    plan->may_round = plan->is_integer && may_round(plan, args);
+    if (op == OCT_OP_CONV_S8_DGRAD) {
+        plan->dtype[Y] = OCT_DTYPE_U8;
+    } else if (op == OCT_OP_CONV_U8_WGRAD) {
+        plan->dtype[X] = plan->dtype[Y] = gradient;
+    }
+    oct_status status = make_primitives(plan, form, args, &scratch_bytes);
     if (status != OCT_OK) {
         onednn_release(plan);
         return status;
     }
-    plan->has_bias = shape.has_bias;
-    plan->bias_bytes = (dnnl_memory_desc_get_size(&shape.bias) + 63) & ~(size_t)63;
-    size_t pieces = (size_t)form->n_nodes;
-    if (op == OCT_OP_CONV_WGRAD) {
-        pieces *= (size_t)oct__shard_count(form, batch);
-    }
-    out->shared_bytes = pieces * (plan->packed_bytes + plan->bias_bytes);
+    size_scratch(plan, form, args, scratch_bytes, out);
     out->handle = plan;
     return OCT_OK;
+}
+
+/* Without a handle, integer products are exact.c's. */
+static oct_status onednn_prepare(void *pointer, enum oct__op op, const struct oct__lane_form *form,
+                                 const struct oct__args *args, struct oct__plan *out) {
+    const struct recipe *recipe = &recipes[op];
+    const enum oct__dtype gradient = operand(recipe, args, Y)->dtype;
+    const int is_integer = operand(recipe, args, WEIGHTS)->dtype == OCT_DTYPE_S8;
+    oct_status status = make_plan(pointer, op, form, args, gradient, out);
+    if (status == OCT_STATUS_UNSUPPORTED && is_integer) {
+        oct__exact_scratch(op, form, args, out);
+        return OCT_OK;
+    }
+    if (status == OCT_STATUS_UNSUPPORTED && gradient == OCT_DTYPE_BF16) {
+        status = make_plan(pointer, op, form, args, OCT_DTYPE_F32, out);
+    }
+    return status;
 }
 
 /* --- running --------------------------------------------------------------------------------- */
@@ -474,69 +672,149 @@ static oct_status reorder(const struct oct__shard *s, const struct plan *plan, v
 
 static oct_status pack_node(const struct oct__shard *s) {
     const struct plan *plan = s->args->handle;
-    return reorder(s, plan, oct__node_at(s, 1), piece(s, plan, s->node));
+    return reorder(s, plan, oct__node_at(s, plan->recipe->place[WEIGHTS]), piece(s, plan, s->node));
 }
 
 static const struct part *part_of(const struct plan *plan, int count) {
-    return &plan->parts[plan->n_parts > 1 && plan->parts[1].count == count ? 1 : 0];
+    return &plan->parts[plan->parts[1].count == count];
+}
+
+/* Of x's bytes as their grid has it; of a gradient's, which have no grid, the middle. */
+static float zero_point(const struct oct__shard *s, const struct recipe *recipe) {
+    if (recipe->grid < 0) {
+        return MIDDLE;
+    }
+    const struct oct__grid *grid = oct__node_at(s, recipe->grid);
+    return grid->zero;
+}
+
+/* Signed bytes as bytes around the middle. */
+static void shift_signed(size_t n, const uint8_t *from, uint8_t *to) {
+    for (size_t i = 0; i < n; i++) {
+        to[i] = from[i] ^ MIDDLE;
+    }
+}
+
+/* The shard's X or Y in the primitive's type: the operand itself, or a copy in the thread's scratch. */
+static void *shard_operand(const struct oct__shard *s, const struct plan *plan, int what) {
+    const struct oct__kernels *k = oct__kernels();
+    const struct recipe *recipe = plan->recipe;
+    const struct oct__tensor *t = operand(recipe, s->args, what);
+    const size_t n = (size_t)s->count * (oct__tensor_count(t) / (size_t)t->n);
+    void *from = oct__shard_at(s, recipe->place[what]);
+    if (!is_converted(plan, s->args, what)) {
+        return from;
+    }
+    void *to = (char *)oct__thread_scratch(s) + plan->converted_at[what];
+    if (s->lane->bare) {
+        return to;
+    }
+    if (t->dtype == OCT_DTYPE_S8) {
+        shift_signed(n, from, to);
+    } else if (t->dtype == OCT_DTYPE_BF16) {
+        k->widen_bf16_f32(n, from, to);
+    } else if (plan->dtype[what] == OCT_DTYPE_BF16) {
+        k->center_u8_bf16(n, from, zero_point(s, recipe), to);
+    } else {
+        k->dequantize_u8_f32(n, from, 1.0F, zero_point(s, recipe), to);
+    }
+    return to;
+}
+
+static int shard_number(const struct oct__shard *s) {
+    return s->node * oct__shard_count(&s->lane->form, s->args->t[0].n) + s->index;
+}
+
+static int32_t *rounded_flags(const struct oct__lane *lane, const struct plan *plan) {
+    return (int32_t *)((char *)lane->shared_scratch + plan->flags_at);
+}
+
+/* Remembers whether one of the shard's sums may have been rounded. */
+static void look_at_sums(const struct oct__shard *s, const struct plan *plan) {
+    const int what = plan->recipe->direction == FORWARD ? Y : X;
+    const struct oct__tensor *t = operand(plan->recipe, s->args, what);
+    const size_t n = (size_t)s->count * (oct__tensor_count(t) / (size_t)t->n);
+    int32_t range[2] = {0, 0};
+    oct__kernels()->minmax_s32(n, oct__shard_at(s, plan->recipe->place[what]), range);
+    rounded_flags(s->lane, plan)[shard_number(s)] =
+        range[0] <= -LARGEST_EXACT || range[1] >= LARGEST_EXACT;
 }
 
 static oct_status product_shard(const struct oct__shard *s) {
     const struct plan *plan = s->args->handle;
+    const struct recipe *recipe = plan->recipe;
     const struct part *part = part_of(plan, s->count);
+    const int *name = argument_names[recipe->direction];
     dnnl_memory_t *m = &part->memories[(ptrdiff_t)thread_of(s) * N_MEMORIES];
-    const int n_shards = oct__shard_count(&s->lane->form, s->args->t[0].n);
-    static const int names[3][4] = {
-        {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST},
-        {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DIFF_DST},
-        {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS, DNNL_ARG_DIFF_DST},
-    };
-    const int *name = names[plan->op - OCT_OP_CONV];
-    if (plan->op == OCT_OP_CONV_WGRAD) {
-        char *gradients = piece(s, plan, s->node * n_shards + s->index);
-        OCT_TRY(point(m[SRC], oct__shard_at(s, 0)));
-        OCT_TRY(point(m[DST], oct__shard_at(s, 1)));
+    char *scratch = oct__thread_scratch(s);
+    dnnl_exec_arg_t args[N_MEMORIES] = {{name[X], m[X]},
+                                        {name[WEIGHTS], m[WEIGHTS]},
+                                        {name[Y], m[Y]},
+                                        {DNNL_ARG_SCRATCHPAD, m[SCRATCH]}};
+    int n_args = 4;
+    OCT_TRY(point(m[X], shard_operand(s, plan, X)));
+    OCT_TRY(point(m[Y], shard_operand(s, plan, Y)));
+    OCT_TRY(point(m[SCRATCH], scratch));
+    if (recipe->direction == WEIGHT_GRADIENT) {
+        char *gradients = piece(s, plan, shard_number(s));
         OCT_TRY(point(m[WEIGHTS], gradients));
         OCT_TRY(point(m[BIAS], gradients + plan->packed_bytes));
     } else {
-        const int forward = plan->op == OCT_OP_CONV;
-        OCT_TRY(point(m[SRC], oct__shard_at(s, forward ? 0 : 2)));
-        OCT_TRY(point(m[DST], oct__shard_at(s, forward ? 3 : 0)));
-        OCT_TRY(point(m[WEIGHTS], plan->reorder ? piece(s, plan, s->node) : oct__node_at(s, 1)));
+        OCT_TRY(point(m[WEIGHTS], plan->reorder ? piece(s, plan, s->node)
+                                                : oct__node_at(s, recipe->place[WEIGHTS])));
         if (plan->has_bias) {
-            OCT_TRY(point(m[BIAS], oct__node_at(s, 2)));
+            OCT_TRY(point(m[BIAS], oct__node_at(s, recipe->place[BIAS])));
         }
     }
-    OCT_TRY(point(m[SCRATCH], oct__thread_scratch(s)));
-    dnnl_exec_arg_t args[5] = {{name[0], m[SRC]},
-                               {name[1], m[WEIGHTS]},
-                               {name[3], m[DST]},
-                               {DNNL_ARG_SCRATCHPAD, m[SCRATCH]},
-                               {name[2], m[BIAS]}};
-    return execute(plan, thread_of(s), part->primitive, plan->has_bias ? 5 : 4, args);
+    if (plan->has_bias) {
+        args[n_args++] = (dnnl_exec_arg_t){name[BIAS], m[BIAS]};
+    }
+    if (plan->is_integer) {
+        int32_t *zero = (int32_t *)(scratch + plan->zero_at);
+        *zero = (int32_t)zero_point(s, recipe);
+        OCT_TRY(point(m[ZERO], zero));
+        args[n_args++] = (dnnl_exec_arg_t){DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC, m[ZERO]};
+    }
+    OCT_TRY(execute(plan, thread_of(s), part->primitive, n_args, args));
+    if (plan->may_round && !s->lane->bare) {
+        look_at_sums(s, plan);
+    }
+    return OCT_OK;
 }
 
-/* Sums the shards' gradients in place, in order, then brings them to our layout. */
+/* Sums the shards' gradients in place, in order, then brings them to our layout. Those of bytes have
+ * counted x in steps: its scale comes last. */
 static oct_status fold_node(const struct oct__shard *s) {
     const struct plan *plan = s->args->handle;
+    const struct recipe *recipe = plan->recipe;
     const struct oct__kernels *k = oct__kernels();
     const int n_shards = oct__shard_count(&s->lane->form, s->args->t[0].n);
     const size_t stride = (plan->packed_bytes + plan->bias_bytes) / sizeof(float);
+    const size_t packed = plan->packed_bytes / sizeof(float);
+    const size_t count = oct__tensor_count(operand(recipe, s->args, WEIGHTS));
+    float *dw = oct__node_at(s, recipe->place[WEIGHTS]);
     float *sum = (float *)piece(s, plan, s->node * n_shards);
-    size_t packed = plan->packed_bytes / sizeof(float);
-    float *to = plan->reorder ? sum : oct__node_at(s, 2);
-    size_t count = plan->reorder ? packed : oct__tensor_count(&s->args->t[2]);
-    k->fold_f32(count, (size_t)n_shards, stride, sum, to);
+    k->fold_f32(plan->reorder ? packed : count, (size_t)n_shards, stride, sum,
+                plan->reorder ? sum : dw);
     if (plan->has_bias) {
-        k->fold_f32((size_t)s->args->t[3].c, (size_t)n_shards, stride, sum + packed,
-                    oct__node_at(s, 3));
+        k->fold_f32((size_t)operand(recipe, s->args, BIAS)->c, (size_t)n_shards, stride,
+                    sum + packed, oct__node_at(s, recipe->place[BIAS]));
     }
-    return plan->reorder ? reorder(s, plan, sum, oct__node_at(s, 2)) : OCT_OK;
+    if (plan->reorder) {
+        OCT_TRY(reorder(s, plan, sum, dw));
+    }
+    if (recipe->grid >= 0) {
+        const struct oct__grid *grid = oct__node_at(s, recipe->grid);
+        for (size_t i = 0; i < count; i++) {
+            dw[i] *= grid->scale;
+        }
+    }
+    return OCT_OK;
 }
 
 static oct_status product(const struct oct__lane *lane, const struct oct__args *args) {
     const struct plan *plan = args->handle;
-    const int is_gradient = plan->op == OCT_OP_CONV_WGRAD;
+    const int is_gradient = plan->recipe->direction == WEIGHT_GRADIENT;
     if (!is_gradient && plan->reorder && !lane->bare) {
         OCT_TRY(oct__each_node(lane, args, pack_node));
     }
@@ -547,13 +825,54 @@ static oct_status product(const struct oct__lane *lane, const struct oct__args *
     return OCT_OK;
 }
 
+/* --- products of integers -------------------------------------------------------------------- */
+
+static int was_rounded(const struct oct__lane *lane, const struct oct__args *args) {
+    const struct plan *plan = args->handle;
+    const int n_flags = lane->form.n_nodes * oct__shard_count(&lane->form, args->t[0].n);
+    int any = 0;
+    for (int i = 0; plan->may_round && !lane->bare && i < n_flags; i++) {
+        any |= rounded_flags(lane, plan)[i];
+    }
+    return any;
+}
+
+static oct_status integer_product(const struct oct__lane *lane, const struct oct__args *args,
+                                  oct__op_fn *exact) {
+    if (args->handle) {
+        OCT_TRY(product(lane, args));
+    }
+    return !args->handle || was_rounded(lane, args) ? exact(lane, args) : OCT_OK;
+}
+
+static oct_status conv_u8(const struct oct__lane *lane, const struct oct__args *args) {
+    return integer_product(lane, args, oct__exact_conv_u8);
+}
+
+static oct_status conv_s8_dgrad(const struct oct__lane *lane, const struct oct__args *args) {
+    return integer_product(lane, args, oct__exact_conv_s8_dgrad);
+}
+
+static enum oct__dtype onednn_gradient(void) {
+    return oct_cpu_level() >= OCT_CPU_AVX512BF16 ? OCT_DTYPE_BF16 : OCT_DTYPE_F32;
+}
+
 const struct oct__products oct__products_onednn = {
     .name = "oneDNN",
     .open = onednn_open,
     .close = onednn_close,
     .prepare = onednn_prepare,
     .release = onednn_release,
-    .run = {product, product, product},
+    .gradient = onednn_gradient,
+    .run =
+        {
+            [OCT_OP_CONV] = product,
+            [OCT_OP_CONV_DGRAD] = product,
+            [OCT_OP_CONV_WGRAD] = product,
+            [OCT_OP_CONV_U8] = conv_u8,
+            [OCT_OP_CONV_S8_DGRAD] = conv_s8_dgrad,
+            [OCT_OP_CONV_U8_WGRAD] = product,
+        },
 };
 
 #else

@@ -11,11 +11,15 @@
  *
  * which any compiler turns into vector code. Sums run in a fixed order (rows, columns, channels),
  * so results depend on neither threads nor vector width.
+ *
+ * Integer products are exact.c's. The weight gradient of bytes is the float one: x - zero and a
+ * gradient in bf16 are widened sample by sample, and x's scale waits until the shards are folded.
  */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "engine/cpu.h"
+#include "kernels/kernels.h"
 
 /* Sizes of one convolution, read once from its operands. */
 struct form {
@@ -95,19 +99,43 @@ static void portable_release(void *handle) {
     (void)handle;
 }
 
+/* Where a weight gradient's operands are. */
+struct wgrad_operands {
+    int x, grid, dy, dw, db;
+};
+
+static struct wgrad_operands wgrad_operands(enum oct__op op) {
+    static const struct wgrad_operands floats = {0, -1, 1, 2, 3}, bytes = {0, 1, 2, 3, 4};
+    return op == OCT_OP_CONV_U8_WGRAD ? bytes : floats;
+}
+
+/* A sample of `t` as floats. */
+static size_t sample_values(const struct oct__tensor *t) {
+    return (size_t)t->h * (size_t)t->w * (size_t)t->c;
+}
+
 /* Shared scratch: packed weights of each node; for weight gradients, those of each shard, and after
- * them the bias sums of each shard. */
+ * them the bias sums of each shard. A thread's: a sample of x and of dy, where those are widened.
+ */
 static oct_status portable_prepare(void *context, enum oct__op op,
                                    const struct oct__lane_form *form, const struct oct__args *args,
                                    struct oct__plan *plan) {
     (void)context;
-    size_t weights = oct__tensor_count(&args->t[op == OCT_OP_CONV_WGRAD ? 2 : 1]);
-    size_t nodes = (size_t)form->n_nodes;
-    if (op == OCT_OP_CONV_WGRAD) {
-        size_t shards = (size_t)oct__shard_count(form, args->t[0].n);
-        plan->shared_bytes = nodes * shards * (weights + (size_t)args->t[1].c) * sizeof(float);
-    } else {
-        plan->shared_bytes = nodes * weights * sizeof(float);
+    if (op == OCT_OP_CONV_U8 || op == OCT_OP_CONV_S8_DGRAD) {
+        oct__exact_scratch(op, form, args, plan);
+        return OCT_OK;
+    }
+    const size_t nodes = (size_t)form->n_nodes;
+    if (op != OCT_OP_CONV_WGRAD && op != OCT_OP_CONV_U8_WGRAD) {
+        plan->shared_bytes = nodes * oct__tensor_count(&args->t[1]) * sizeof(float);
+        return OCT_OK;
+    }
+    const struct wgrad_operands at = wgrad_operands(op);
+    const struct oct__tensor *x = &args->t[at.x], *dy = &args->t[at.dy];
+    const size_t sums = oct__tensor_count(&args->t[at.dw]) + (size_t)dy->c;
+    plan->shared_bytes = nodes * (size_t)oct__shard_count(form, x->n) * sums * sizeof(float);
+    if (op == OCT_OP_CONV_U8_WGRAD) {
+        plan->thread_bytes = (sample_values(x) + sample_values(dy)) * sizeof(float);
     }
     return OCT_OK;
 }
@@ -266,26 +294,56 @@ static void wgrad_position(const struct form *f, const float *x, const float *dy
     }
 }
 
+static void wgrad_sample(const struct form *f, const float *x, const float *dy, float *dw,
+                         float *db) {
+    for (int row = 0; row < f->out_h; row++) {
+        for (int column = 0; column < f->out_w; column++, dy += f->out_all) {
+            wgrad_position(f, x, dy, row, column, dw);
+            for (size_t o = 0; o < f->out_all; o++) {
+                db[o] += dy[o];
+            }
+        }
+    }
+}
+
 static oct_status wgrad_shard(const struct oct__shard *s) {
     struct form f = form_of(s->args, &s->args->t[0], &s->args->t[1]);
     float *dw = shard_gradient(s, &f, s->index), *db = dw + weight_count(&f);
     memset(dw, 0, (weight_count(&f) + f.out_all) * sizeof *dw);
     const float *x = oct__shard_at(s, 0), *dy = oct__shard_at(s, 1);
-    for (int i = 0; i < s->count; i++, x += (size_t)f.h * (size_t)f.w * f.in_all) {
-        for (int row = 0; row < f.out_h; row++) {
-            for (int column = 0; column < f.out_w; column++, dy += f.out_all) {
-                wgrad_position(&f, x, dy, row, column, dw);
-                for (size_t o = 0; o < f.out_all; o++) {
-                    db[o] += dy[o];
-                }
-            }
-        }
+    const size_t x_sample = sample_values(&s->args->t[0]),
+                 dy_sample = sample_values(&s->args->t[1]);
+    for (int i = 0; i < s->count; i++, x += x_sample, dy += dy_sample) {
+        wgrad_sample(&f, x, dy, dw, db);
     }
     return OCT_OK;
 }
 
-static oct_status wgrad_fold_node(const struct oct__shard *s) {
-    struct form f = form_of(s->args, &s->args->t[0], &s->args->t[1]);
+static oct_status wgrad_u8_shard(const struct oct__shard *s) {
+    const struct oct__tensor *x = &s->args->t[0], *dy = &s->args->t[2];
+    struct form f = form_of(s->args, x, dy);
+    float *dw = shard_gradient(s, &f, s->index), *db = dw + weight_count(&f);
+    memset(dw, 0, (weight_count(&f) + f.out_all) * sizeof *dw);
+    const struct oct__kernels *k = oct__kernels();
+    const struct oct__grid *grid = oct__node_at(s, 1);
+    const size_t x_sample = sample_values(x), dy_sample = sample_values(dy);
+    float *wide_x = oct__thread_scratch(s), *wide_dy = wide_x + x_sample;
+    const uint8_t *bytes = oct__shard_at(s, 0);
+    const char *gradient = oct__shard_at(s, 2);
+    for (int i = 0; i < s->count; i++) {
+        k->dequantize_u8_f32(x_sample, bytes + (size_t)i * x_sample, 1.0F, grid->zero, wide_x);
+        const void *from = gradient + (size_t)i * dy_sample * oct__dtype_bytes(dy->dtype);
+        if (dy->dtype == OCT_DTYPE_BF16) {
+            k->widen_bf16_f32(dy_sample, from, wide_dy);
+        }
+        wgrad_sample(&f, wide_x, dy->dtype == OCT_DTYPE_BF16 ? wide_dy : from, dw, db);
+    }
+    return OCT_OK;
+}
+
+static oct_status fold_node(const struct oct__shard *s, enum oct__op op) {
+    const struct wgrad_operands at = wgrad_operands(op);
+    struct form f = form_of(s->args, &s->args->t[at.x], &s->args->t[at.dy]);
     size_t count = weight_count(&f);
     float *sum = shard_gradient(s, &f, 0);
     for (int shard = 1; shard < oct__shard_count(&s->lane->form, s->args->t[0].n); shard++) {
@@ -294,16 +352,35 @@ static oct_status wgrad_fold_node(const struct oct__shard *s) {
             sum[i] += part[i];
         }
     }
-    repack(&f, sum, oct__node_at(s, 2), 0, 1);
-    if (s->args->t[3].n) {
-        memcpy(oct__node_at(s, 3), sum + count, f.out_all * sizeof *sum);
+    if (at.grid >= 0) {
+        const struct oct__grid *grid = oct__node_at(s, at.grid);
+        for (size_t i = 0; i < count; i++) {
+            sum[i] *= grid->scale;
+        }
+    }
+    repack(&f, sum, oct__node_at(s, at.dw), 0, 1);
+    if (s->args->t[at.db].n) {
+        memcpy(oct__node_at(s, at.db), sum + count, f.out_all * sizeof *sum);
     }
     return OCT_OK;
+}
+
+static oct_status wgrad_fold_node(const struct oct__shard *s) {
+    return fold_node(s, OCT_OP_CONV_WGRAD);
+}
+
+static oct_status wgrad_u8_fold_node(const struct oct__shard *s) {
+    return fold_node(s, OCT_OP_CONV_U8_WGRAD);
 }
 
 static oct_status portable_wgrad(const struct oct__lane *lane, const struct oct__args *args) {
     OCT_TRY(oct__each_shard(lane, args, args->t[0].n, wgrad_shard));
     return lane->bare ? OCT_OK : oct__each_node(lane, args, wgrad_fold_node);
+}
+
+static oct_status portable_wgrad_u8(const struct oct__lane *lane, const struct oct__args *args) {
+    OCT_TRY(oct__each_shard(lane, args, args->t[0].n, wgrad_u8_shard));
+    return lane->bare ? OCT_OK : oct__each_node(lane, args, wgrad_u8_fold_node);
 }
 
 const struct oct__products oct__products_portable = {
@@ -312,7 +389,15 @@ const struct oct__products oct__products_portable = {
     .close = portable_close,
     .prepare = portable_prepare,
     .release = portable_release,
-    .run = {portable_conv, portable_dgrad, portable_wgrad},
+    .run =
+        {
+            [OCT_OP_CONV] = portable_conv,
+            [OCT_OP_CONV_DGRAD] = portable_dgrad,
+            [OCT_OP_CONV_WGRAD] = portable_wgrad,
+            [OCT_OP_CONV_U8] = oct__exact_conv_u8,
+            [OCT_OP_CONV_S8_DGRAD] = oct__exact_conv_s8_dgrad,
+            [OCT_OP_CONV_U8_WGRAD] = portable_wgrad_u8,
+        },
 };
 
 static oct_status engine_open(const struct oct_engine_kind *kind, int n_threads,

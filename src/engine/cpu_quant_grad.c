@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cpu_quant_grad.c - gradients of an int8 step on the CPU: sums of parts, s8, Range EvoNorm's.
+ *
+ * A gradient arrives in one or two parts, each as floats (f32, bf16) or as integers with a scale for
+ * the tensor or one for each sample (s8, or s32 sums of a product). GRAD_JOIN writes their sum as
+ * floats, GRAD_QUANTIZE as s8 rounded by chance. As with values, parts become floats a block at a
+ * time, and are made twice rather than kept: once for the peak, once for the bytes.
+ */
+#include <string.h>
+
+#include "base/rng.h"
+#include "engine/cpu_quant.h"
+#include "engine/grid.h"
+#include "kernels/kernels.h"
+
+/* --- parts ----------------------------------------------------------------------------------- */
+
+/* Operands of GRAD_JOIN and GRAD_QUANTIZE; the scale of w is GRAD_QUANTIZE's alone. */
+enum { PART_A, SCALE_A, PART_B, SCALE_B, BYTES, GRID, SCALE_W };
+
+/* The piece's place in part `operand`. */
+static const void *part_at(const struct oct__shard *s, int operand, struct oct__piece p) {
+    const struct oct__tensor *t = &s->args->t[operand];
+    return (const char *)oct__shard_at(s, operand) +
+           oct__piece_offset(t, p) * oct__dtype_bytes(t->dtype);
+}
+
+/* The scale of the shard's sample `sample`: its own, or the tensor's. */
+static float scale_of(const struct oct__shard *s, int operand, size_t sample) {
+    const float *scale = oct__node_at(s, operand);
+    return scale[oct__tensor_count(&s->args->t[operand]) > 1 ? (size_t)s->first + sample : 0];
+}
+
+/* y = the part; y may be where an f32 part lies. */
+static void load_part(const struct oct__shard *s, int operand, struct oct__piece p, float *y) {
+    const struct oct__kernels *k = oct__kernels();
+    const void *x = part_at(s, operand, p);
+    switch (s->args->t[operand].dtype) {
+    case OCT_DTYPE_S8:
+        k->dequantize_s8_f32(p.count, x, scale_of(s, operand + 1, p.sample), y);
+        break;
+    case OCT_DTYPE_S32:
+        k->dequantize_s32_f32(p.count, x, scale_of(s, operand + 1, p.sample), y);
+        break;
+    case OCT_DTYPE_BF16:
+        k->widen_bf16_f32(p.count, x, y);
+        break;
+    default:
+        if (x != y) {
+            memcpy(y, x, p.count * sizeof *y);
+        }
+        break;
+    }
+}
+
+/* y = y + the part */
+static void add_part(const struct oct__shard *s, int operand, struct oct__piece p, float *spare,
+                     float *y) {
+    const struct oct__kernels *k = oct__kernels();
+    const void *x = part_at(s, operand, p);
+    switch (s->args->t[operand].dtype) {
+    case OCT_DTYPE_S8:
+        k->dequantize_add_s8_f32(p.count, x, scale_of(s, operand + 1, p.sample), y);
+        break;
+    case OCT_DTYPE_S32:
+        k->dequantize_add_s32_f32(p.count, x, scale_of(s, operand + 1, p.sample), y);
+        break;
+    case OCT_DTYPE_BF16:
+        k->widen_bf16_f32(p.count, x, spare);
+        k->add_f32(p.count, y, spare, y);
+        break;
+    default:
+        k->add_f32(p.count, y, x, y);
+        break;
+    }
+}
+
+/* The sum of the parts, 0 where the value was clipped, in `block`; or where it already is. */
+static const float *join(const struct oct__shard *s, struct oct__piece p, float *spare,
+                         float *block) {
+    const struct oct__tensor *t = s->args->t;
+    const int has_b = t[PART_B].n != 0, has_mask = t[BYTES].n != 0;
+    if (t[PART_A].dtype == OCT_DTYPE_F32 && !has_b && !has_mask) {
+        return part_at(s, PART_A, p);
+    }
+    /* The sum is the same in either order, and adding floats to a block saves copying them into it. */
+    const int a_last = has_b && t[PART_A].dtype == OCT_DTYPE_F32;
+    load_part(s, a_last ? PART_B : PART_A, p, block);
+    if (has_b) {
+        add_part(s, a_last ? PART_A : PART_B, p, spare, block);
+    }
+    if (has_mask) {
+        const struct oct__grid *grid = oct__node_at(s, GRID);
+        oct__kernels()->clip_mask_f32(p.count, part_at(s, BYTES, p), grid->zero, block);
+    }
+    return block;
+}
+
+/* --- floats ---------------------------------------------------------------------------------- */
+
+static oct_status join_shard(const struct oct__shard *s) {
+    const struct oct__tensor *t = &s->args->t[0];
+    const int is_bf16 = s->args->t[6].dtype == OCT_DTYPE_BF16;
+    float *block = oct__quant_block(s), *spare = block + oct__quant_floats(oct__block_elements(t));
+    float *floats = oct__shard_at(s, 6);
+    uint16_t *halves = oct__shard_at(s, 6);
+    for (size_t i = 0; i < (size_t)s->count; i++) {
+        struct oct__piece p;
+        for (size_t at = 0; at < oct__sample_elements(t); at += p.count) {
+            p = oct__piece_at(t, i, at);
+            const size_t to = oct__piece_offset(t, p);
+            const float *sum = join(s, p, spare, is_bf16 ? block : floats + to);
+            if (is_bf16) {
+                oct__kernels()->round_bf16_f32(p.count, sum, halves + to);
+            } else if (sum != floats + to) {
+                memcpy(floats + to, sum, p.count * sizeof *sum);
+            }
+        }
+    }
+    return OCT_OK;
+}
+
+oct_status oct__cpu_grad_join(const struct oct__lane *lane, const struct oct__args *args) {
+    return oct__each_shard(lane, args, args->t[0].n, join_shard);
+}
+
+/* --- s8 -------------------------------------------------------------------------------------- */
+
+/* Operands that GRAD_QUANTIZE writes. */
+enum { Q = 7, SCALE_Q };
+
+static const float *joined(const struct oct__shard *s, struct oct__piece p) {
+    float *block = oct__quant_block(s);
+    return join(s, p, block + oct__quant_floats(oct__block_elements(&s->args->t[0])), block);
+}
+
+/* … times the scale of the weights that it will be multiplied with. */
+static const float *folded(const struct oct__shard *s, struct oct__piece p) {
+    const struct oct__tensor *t = s->args->t;
+    const size_t c = (size_t)t[0].c;
+    const float *x = joined(s, p);
+    if (t[SCALE_W].n == 0) {
+        return x;
+    }
+    const float *scale = oct__node_at(s, SCALE_W);
+    if (oct__tensor_count(&t[SCALE_W]) == 1 && c > 1) {
+        float *columns = oct__quant_work(s);
+        for (size_t i = 0; i < c; i++) {
+            columns[i] = scale[0];
+        }
+        scale = columns;
+    }
+    oct__kernels()->column_scale_f32(p.count / c, c, x, scale, oct__quant_block(s));
+    return oct__quant_block(s);
+}
+
+static float *peaks_of(const struct oct__shard *s) {
+    return (float *)s->lane->shared_scratch + (size_t)s->node * (size_t)s->args->t[0].n;
+}
+
+/* The largest of products with one scale is the product of the largest: that is rounded as they are,
+ * and saves their pass. */
+static float peak_of(const struct oct__shard *s, size_t sample) {
+    const struct oct__tensor *t = s->args->t;
+    const int has_one_scale = t[SCALE_W].n != 0 && oct__tensor_count(&t[SCALE_W]) == 1;
+    struct oct__piece p;
+    float peak = 0.0F;
+    for (size_t at = 0; at < oct__sample_elements(t); at += p.count) {
+        p = oct__piece_at(t, sample, at);
+        oct__kernels()->absmax_f32(p.count, has_one_scale ? joined(s, p) : folded(s, p), &peak);
+    }
+    return has_one_scale ? peak * *(const float *)oct__node_at(s, SCALE_W) : peak;
+}
+
+static void write_bytes(const struct oct__shard *s, size_t sample) {
+    const struct oct__lane *lane = s->lane;
+    const struct oct__tensor *t = &s->args->t[0];
+    const float inverse = oct__symmetric_inverse(scale_of(s, SCALE_Q, sample));
+    const struct oct__stream stream =
+        oct__stream(lane->seed, OCT_PURPOSE_ROUND_GRADIENT, (uint32_t)(lane->first_node + s->node),
+                    lane->step, (uint32_t)s->args->layer);
+    int8_t *q = oct__shard_at(s, Q);
+    struct oct__piece p;
+    for (size_t at = 0; at < oct__sample_elements(t); at += p.count) {
+        p = oct__piece_at(t, sample, at);
+        oct__kernels()->quantize_s8_random_f32(p.count, oct__piece_number(s, t, p), folded(s, p),
+                                               inverse, &stream, q + oct__piece_offset(t, p));
+    }
+}
+
+static oct_status peaks_shard(const struct oct__shard *s) {
+    for (size_t i = 0; i < (size_t)s->count; i++) {
+        peaks_of(s)[(size_t)s->first + i] = peak_of(s, i);
+    }
+    return OCT_OK;
+}
+
+static oct_status scale_node(const struct oct__shard *s) {
+    float peak = 0.0F;
+    oct__kernels()->absmax_f32((size_t)s->args->t[0].n, peaks_of(s), &peak);
+    *(float *)oct__node_at(s, SCALE_Q) = oct__symmetric_scale(peak);
+    return OCT_OK;
+}
+
+static oct_status bytes_shard(const struct oct__shard *s) {
+    for (size_t i = 0; i < (size_t)s->count; i++) {
+        write_bytes(s, i);
+    }
+    return OCT_OK;
+}
+
+/* A sample with a scale of its own needs no other: both passes while it is in the cache. */
+static oct_status samples_shard(const struct oct__shard *s) {
+    float *scale = oct__shard_at(s, SCALE_Q);
+    for (size_t i = 0; i < (size_t)s->count; i++) {
+        scale[i] = oct__symmetric_scale(peak_of(s, i));
+        write_bytes(s, i);
+    }
+    return OCT_OK;
+}
+
+oct_status oct__cpu_grad_quantize(const struct oct__lane *lane, const struct oct__args *args) {
+    const int batch = args->t[0].n;
+    if (oct__tensor_count(&args->t[SCALE_Q]) > 1) {
+        return oct__each_shard(lane, args, batch, samples_shard);
+    }
+    OCT_TRY(oct__each_shard(lane, args, batch, peaks_shard));
+    OCT_TRY(oct__each_node(lane, args, scale_node));
+    return oct__each_shard(lane, args, batch, bytes_shard);
+}
+
+static oct_status mask_shard(const struct oct__shard *s) {
+    const size_t n = (size_t)s->count * oct__sample_elements(&s->args->t[0]);
+    const struct oct__grid *grid = oct__node_at(s, 2);
+    const int8_t *x = oct__shard_at(s, 0);
+    int8_t *y = oct__shard_at(s, 3);
+    if (y != x) {
+        memcpy(y, x, n);
+    }
+    oct__kernels()->clip_mask_s8(n, oct__shard_at(s, 1), grid->zero, y);
+    return OCT_OK;
+}
+
+oct_status oct__cpu_grad_mask(const struct oct__lane *lane, const struct oct__args *args) {
+    return oct__each_shard(lane, args, args->t[0].n, mask_shard);
+}
+
+/* --- Range EvoNorm --------------------------------------------------------------------------- */
+
+/* Sums of a shard that wait to be folded, [quantity][channel]: dgamma, dbeta, dv. */
+static float *sums_of(const struct oct__shard *s, int index) {
+    const struct oct__tensor *x = &s->args->t[0];
+    const size_t shards = (size_t)oct__shard_count(&s->lane->form, x->n);
+    const size_t row = (size_t)s->node * shards + (size_t)index;
+    return (float *)s->lane->shared_scratch + row * 3 * (size_t)x->c;
+}
+
+static oct_status norm_grad_shard(const struct oct__shard *s) {
+    const struct oct__kernels *k = oct__kernels();
+    const struct oct__tensor *t = s->args->t;
+    const size_t c = (size_t)t[0].c, size = oct__sample_elements(&t[0]);
+    const size_t groups = (size_t)s->args->attr.norm.groups;
+    const int is_bf16 = t[8].dtype == OCT_DTYPE_BF16;
+    const struct oct__grid *grid = oct__node_at(s, 1);
+    const uint8_t *q = oct__shard_at(s, 0);
+    const int8_t *dy = oct__shard_at(s, 6);
+    const float *scale = oct__shard_at(s, 4), *used = oct__shard_at(s, 5);
+    float *x = oct__quant_block(s), *spare = x + oct__quant_floats(size);
+    float *sums = sums_of(s, s->index), *floats = oct__shard_at(s, 8);
+    uint16_t *halves = oct__shard_at(s, 8);
+    memset(sums, 0, 3 * c * sizeof *sums);
+    for (size_t i = 0; i < (size_t)s->count; i++) {
+        const size_t at = i * size;
+        float *dx = is_bf16 ? spare : floats + at;
+        k->dequantize_u8_f32(size, q + at, grid->scale, grid->zero, x);
+        k->dequantize_s8_f32(size, dy + at, scale_of(s, 7, i), dx);
+        k->range_evonorm_grad_f32(size / c, c, groups, x, oct__node_at(s, 2), oct__node_at(s, 3),
+                                  scale + i * groups, used + i * groups, dx, sums, sums + c,
+                                  sums + 2 * c, dx, oct__quant_work(s));
+        if (s->args->attr.norm.quant.mask) {
+            k->clip_mask_f32(size, q + at, grid->zero, dx);
+        }
+        if (is_bf16) {
+            k->round_bf16_f32(size, dx, halves + at);
+        }
+    }
+    return OCT_OK;
+}
+
+static oct_status norm_grad_node(const struct oct__shard *s) {
+    const size_t c = (size_t)s->args->t[0].c;
+    const size_t shards = (size_t)oct__shard_count(&s->lane->form, s->args->t[0].n);
+    for (int i = 0; i < 3; i++) {
+        oct__kernels()->fold_f32(c, shards, 3 * c, sums_of(s, 0) + (size_t)i * c,
+                                 oct__node_at(s, 9 + i));
+    }
+    return OCT_OK;
+}
+
+oct_status oct__cpu_range_evonorm_u8_grad(const struct oct__lane *lane,
+                                          const struct oct__args *args) {
+    OCT_TRY(oct__each_shard(lane, args, args->t[0].n, norm_grad_shard));
+    return oct__each_node(lane, args, norm_grad_node);
+}
