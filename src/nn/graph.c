@@ -43,12 +43,51 @@ oct_status oct__graph_init(struct oct_graph *graph, int height, int width, int c
     return OCT_OK;
 }
 
+void oct__graph_quantize(struct oct_graph *graph, const struct oct__recipe *recipe) {
+    graph->is_int8 = 1;
+    graph->recipe = *recipe;
+}
+
 void oct__graph_fini(struct oct_graph *graph) {
     oct__arena_fini(&graph->arena);
     oct__free(graph->layers);
     oct__free(graph->params.items);
     oct__free(graph->stats.items);
     memset(graph, 0, sizeof *graph);
+}
+
+/* --- int8 ------------------------------------------------------------------------------------ */
+
+/* A value is quantized when a layer reads it as bytes. Its running range starts as (0, 0). */
+static void declare_ranges(struct oct_graph *graph) {
+    for (size_t i = 0; i < graph->n_layers; i++) {
+        const struct oct__layer *reader = &graph->layers[i];
+        for (int j = 0; reader->kind->reads_bytes && j < reader->n_in; j++) {
+            struct oct__layer *layer = &graph->layers[reader->in[j]];
+            if (layer->range < 0) {
+                layer->range = oct__graph_stat(graph, layer, "range", 2, 0);
+            }
+        }
+    }
+}
+
+/* The paper starts a block as the identity (gamma of its last norm 0) and the classifier small. */
+static void init_as_paper(struct oct_graph *graph) {
+    for (size_t i = 0; i < graph->n_layers; i++) {
+        const struct oct__layer *layer = &graph->layers[i];
+        if (layer->kind == &oct__layer_add) {
+            const struct oct__layer *last = &graph->layers[layer->in[0]];
+            if (last->kind == &oct__layer_norm) {
+                graph->params.items[last->param[0]].init_value = 0;
+            }
+        } else if (layer->kind == &oct__layer_conv &&
+                   graph->params.items[layer->param[0]].n_dims == 2) {
+            struct oct__param *weight = &graph->params.items[layer->param[0]];
+            weight->init = OCT_INIT_NORMAL;
+            weight->init_value = 0.01;
+            graph->params.items[layer->param[1]].init_value = 0;
+        }
+    }
 }
 
 oct_status oct__graph_check(struct oct_graph *graph) {
@@ -64,7 +103,13 @@ oct_status oct__graph_check(struct oct_graph *graph) {
         OCT_FAIL(SHAPE, "network: its output %s is %dx%dx%d; logits must be 1x1x%d", last->name,
                  last->h, last->w, last->c, graph->n_classes);
     }
-    return OCT_OK;
+    if (graph->is_int8) {
+        declare_ranges(graph);
+        if (graph->recipe.init == OCT_INIT_PAPER) {
+            init_as_paper(graph);
+        }
+    }
+    return graph->status;
 }
 
 /* --- rows ------------------------------------------------------------------------------------ */
@@ -200,6 +245,7 @@ static oct_status layer_push(struct oct_graph *graph, const struct oct__layer_ki
     layer->kind = kind;
     layer->id = (int)graph->n_layers++;
     layer->n_in = n_in;
+    layer->range = -1;
     for (int i = 0; i < OCT_LAYER_PARAMS; i++) {
         layer->param[i] = -1;
     }

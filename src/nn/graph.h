@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* graph.h - a network as data: layers in order, their parameters and statistics.
  *
- * A graph knows shapes and names, no batch, precision or engine; those come when a program is made
- * from it (program.h). Layer i gives value i, and its inputs have smaller numbers, so walking the
+ * A graph knows shapes and names, no batch and no engine; those come when a program is made from it
+ * (program.h). It knows its precision, because that adds statistics: the ranges of quantizers. Layer i gives value i, and its inputs have smaller numbers, so walking the
  * array forwards is a forward pass and backwards a backward pass.
  *
  * Parameters of all layers form one row of floats, the same for every node:
@@ -10,7 +10,7 @@
  *     [stem.weight ....][stem_norm.gamma .][stem_norm.beta .] … [head.bias .]
  *      each begins at a multiple of 16 elements; the gaps are 0 and stay 0
  *
- * Statistics (BatchNorm's running mean and variance) form another. Parameters are trained and
+ * Statistics (BatchNorm's running mean and variance, quantizers' ranges) form another. Parameters are trained and
  * gossiped, statistics belong to their node.
  */
 #ifndef OCT_NN_GRAPH_H
@@ -20,6 +20,7 @@
 
 #include "base/arena.h"
 #include "engine/engine.h"
+#include "nn/recipe.h"
 
 enum oct__init {
     OCT_INIT_CONSTANT, /* every element `init_value` */
@@ -45,7 +46,7 @@ struct oct__row {
 
 #define OCT_LAYER_PARAMS 3
 #define OCT_LAYER_STATS 2
-#define OCT_LAYER_SAVED 2 /* tensors that forward keeps for backward, besides values */
+#define OCT_LAYER_SAVED 3 /* tensors that forward keeps for backward, besides values */
 
 struct oct__layer {
     const struct oct__layer_kind *kind;
@@ -58,12 +59,15 @@ struct oct__layer {
     const struct oct_norm_kind *norm;
     int param[OCT_LAYER_PARAMS]; /* indices into the graph's parameters; -1: none */
     int stat[OCT_LAYER_STATS];   /* into its statistics */
+    int range; /* of its value's quantizer, among the statistics; -1: the value is not quantized */
 };
 
 struct oct_graph {
     struct oct__arena arena; /* names */
     int height, width, channels, n_classes;
     const struct oct_norm_kind *norm;
+    int is_int8;
+    struct oct__recipe recipe; /* of an int8 graph */
     struct oct__layer *layers;
     size_t n_layers, layer_capacity;
     struct oct__row params, stats;
@@ -77,7 +81,11 @@ OCT_MUST_CHECK oct_status oct__graph_init(struct oct_graph *graph, int height, i
                                           const struct oct_norm_kind *norm);
 void oct__graph_fini(struct oct_graph *graph);
 
-/* After building: the first mistake, or a missing or misshapen output. */
+/* Makes it an int8 graph; before the first layer is added. */
+void oct__graph_quantize(struct oct_graph *graph, const struct oct__recipe *recipe);
+
+/* After building: the first mistake, or a missing or misshapen output. Gives an int8 graph's quantizers
+ * their ranges. */
 OCT_MUST_CHECK oct_status oct__graph_check(struct oct_graph *graph);
 
 /* For layers' own use while a layer is added. They return an index, or -1 after a mistake. */

@@ -15,7 +15,9 @@ struct oct__layer_kind {
     const char *name;
     void (*forward)(struct oct__program *program, const struct oct__layer *layer);
     void (*backward)(struct oct__program *program, const struct oct__layer *layer);
-    int keeps_output; /* backward reads the value, so nobody may overwrite it */
+    int keeps_output;       /* backward reads the value, so nobody may overwrite it */
+    int reads_bytes;        /* in int8: its inputs are quantized; others are given floats */
+    int quantizes_gradient; /* in int8: the gradient of its value arrives as s8 */
 };
 
 #define OCT_LAYER(name) extern const struct oct__layer_kind oct__layer_##name;

@@ -20,7 +20,8 @@ static void declare(struct oct_graph *graph, struct oct__layer *layer) {
 
 static void forward(struct oct__program *program, const struct oct__layer *layer) {
     int x = oct__value_in(program, layer, 0), y = oct__value_new(program, layer);
-    int gamma = oct__program_param(program, layer, 0), beta = oct__program_param(program, layer, 1);
+    int gamma = oct__program_vector(program, layer, 0),
+        beta = oct__program_vector(program, layer, 1);
     int run_mean = oct__program_stat(program, layer, 0);
     int run_var = oct__program_stat(program, layer, 1);
     if (program->mode == OCT_MODE_EVAL) {
@@ -37,7 +38,7 @@ static void forward(struct oct__program *program, const struct oct__layer *layer
 }
 
 static void backward(struct oct__program *program, const struct oct__layer *layer) {
-    int x = oct__value_in(program, layer, 0), gamma = oct__program_param(program, layer, 0);
+    int x = oct__value_in(program, layer, 0), gamma = oct__program_vector(program, layer, 0);
     int mean = program->saved[layer->id][0], rstd = program->saved[layer->id][1];
     int dy = oct__gradient_out(program, layer), dx = oct__gradient_new(program, layer, 0);
     int dgamma = oct__program_grad(program, layer, 0), dbeta = oct__program_grad(program, layer, 1);

@@ -13,7 +13,8 @@ static void declare(struct oct_graph *graph, struct oct__layer *layer) {
 
 static void forward(struct oct__program *program, const struct oct__layer *layer) {
     int x = oct__value_in(program, layer, 0), y = oct__value_new(program, layer);
-    int gamma = oct__program_param(program, layer, 0), beta = oct__program_param(program, layer, 1);
+    int gamma = oct__program_vector(program, layer, 0),
+        beta = oct__program_vector(program, layer, 1);
     int groups = layer->attr.norm.groups;
     int mean = oct__program_work(program, OCT_DTYPE_F32, program->batch, 1, 1, groups);
     int rstd = oct__program_work(program, OCT_DTYPE_F32, program->batch, 1, 1, groups);
@@ -24,7 +25,7 @@ static void forward(struct oct__program *program, const struct oct__layer *layer
 }
 
 static void backward(struct oct__program *program, const struct oct__layer *layer) {
-    int x = oct__value_in(program, layer, 0), gamma = oct__program_param(program, layer, 0);
+    int x = oct__value_in(program, layer, 0), gamma = oct__program_vector(program, layer, 0);
     int mean = program->saved[layer->id][0], rstd = program->saved[layer->id][1];
     int dy = oct__gradient_out(program, layer), dx = oct__gradient_new(program, layer, 0);
     int dgamma = oct__program_grad(program, layer, 0), dbeta = oct__program_grad(program, layer, 1);

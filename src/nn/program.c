@@ -8,7 +8,7 @@
 
 /* --- building -------------------------------------------------------------------------------- */
 
-static void mistake(struct oct__program *program, oct_status status) {
+void oct__program_mistake(struct oct__program *program, oct_status status) {
     if (program->status == OCT_OK) {
         program->status = status;
         oct__detail_take(program->detail);
@@ -25,7 +25,7 @@ static int tensor_new(struct oct__program *program, enum oct__home home, enum oc
                                         sizeof *program->tensors, "tensor list");
     program->tensors = tensors;
     if (status != OCT_OK) {
-        mistake(program, status);
+        oct__program_mistake(program, status);
         return -1;
     }
     struct oct__program_tensor *tensor = &program->tensors[program->n_tensors];
@@ -42,7 +42,7 @@ int oct__program_work(struct oct__program *program, enum oct__dtype dtype, int n
     return tensor_new(program, OCT_HOME_WORK, dtype, n, h, w, c, 0);
 }
 
-static int pinned(struct oct__program *program, enum oct__dtype dtype, int n, int c) {
+int oct__program_pinned(struct oct__program *program, enum oct__dtype dtype, int n, int c) {
     int tensor = oct__program_work(program, dtype, n, 1, 1, c);
     if (tensor >= 0) {
         program->tensors[tensor].is_pinned = 1;
@@ -50,8 +50,8 @@ static int pinned(struct oct__program *program, enum oct__dtype dtype, int n, in
     return tensor;
 }
 
-static int row_tensor(struct oct__program *program, const struct oct__row *row, enum oct__home home,
-                      int index) {
+int oct__program_row(struct oct__program *program, const struct oct__row *row, enum oct__home home,
+                     int index) {
     if (index < 0) {
         return -1;
     }
@@ -61,15 +61,15 @@ static int row_tensor(struct oct__program *program, const struct oct__row *row, 
 }
 
 int oct__program_param(struct oct__program *program, const struct oct__layer *layer, int index) {
-    return row_tensor(program, &program->graph->params, OCT_HOME_PARAM, layer->param[index]);
+    return oct__program_row(program, &program->graph->params, OCT_HOME_PARAM, layer->param[index]);
 }
 
 int oct__program_grad(struct oct__program *program, const struct oct__layer *layer, int index) {
-    return row_tensor(program, &program->graph->params, OCT_HOME_GRAD, layer->param[index]);
+    return oct__program_row(program, &program->graph->params, OCT_HOME_GRAD, layer->param[index]);
 }
 
 int oct__program_stat(struct oct__program *program, const struct oct__layer *layer, int index) {
-    return row_tensor(program, &program->graph->stats, OCT_HOME_STAT, layer->stat[index]);
+    return oct__program_row(program, &program->graph->stats, OCT_HOME_STAT, layer->stat[index]);
 }
 
 void oct__program_call(struct oct__program *program, enum oct__op op,
@@ -79,8 +79,9 @@ void oct__program_call(struct oct__program *program, enum oct__op op,
         return;
     }
     if ((size_t)n != strlen(oct__op_info[op].operands)) {
-        mistake(program, oct__fail(OCT_STATUS_INTERNAL, "%s: %d operands, %s expected",
-                                   oct__op_info[op].name, n, oct__op_info[op].operands));
+        oct__program_mistake(program,
+                             oct__fail(OCT_STATUS_INTERNAL, "%s: %d operands, %s expected",
+                                       oct__op_info[op].name, n, oct__op_info[op].operands));
         return;
     }
     void *calls = program->calls;
@@ -88,7 +89,7 @@ void oct__program_call(struct oct__program *program, enum oct__op op,
                                         sizeof *program->calls, "call list");
     program->calls = calls;
     if (status != OCT_OK) {
-        mistake(program, status);
+        oct__program_mistake(program, status);
         return;
     }
     int index = (int)program->n_calls++;
@@ -107,8 +108,21 @@ void oct__program_call(struct oct__program *program, enum oct__op op,
     }
 }
 
-int oct__value_in(const struct oct__program *program, const struct oct__layer *layer, int index) {
-    return program->values[layer->in[index]];
+/* In int8 a value that was made or kept as bytes is brought back to floats for layers that compute in
+ * floats. */
+int oct__value_of(struct oct__program *program, const struct oct__layer *layer) {
+    int *value = &program->values[layer->id];
+    if (*value < 0 && oct__is_int8(program) && program->int8[layer->id].bytes >= 0) {
+        const struct oct__layer_int8 *from = &program->int8[layer->id];
+        oct__value_new(program, layer);
+        oct__program_call(program, OCT_OP_DEQUANTIZE, layer, (union oct__attr){0}, 3,
+                          (int[]){from->bytes, from->grid, *value});
+    }
+    return *value;
+}
+
+int oct__value_in(struct oct__program *program, const struct oct__layer *layer, int index) {
+    return oct__value_of(program, &program->graph->layers[layer->in[index]]);
 }
 
 int oct__value_new(struct oct__program *program, const struct oct__layer *layer) {
@@ -122,11 +136,25 @@ int oct__value_in_place(struct oct__program *program, const struct oct__layer *l
     if (from->n_uses > 1 || from->kind->keeps_output || from->id == program->graph->output) {
         return oct__value_new(program, layer);
     }
-    return program->values[layer->id] = program->values[from->id];
+    program->values[layer->id] = oct__value_of(program, from);
+    if (oct__is_int8(program)) {
+        program->values[from->id] = -1; /* its bytes, if it has any, are not overwritten */
+    }
+    return program->values[layer->id];
 }
 
-int oct__gradient_out(const struct oct__program *program, const struct oct__layer *layer) {
-    return program->gradients[layer->id];
+/* In int8, norms and sums see the gradient through 8 bits, as their native forms do. */
+int oct__gradient_out(struct oct__program *program, const struct oct__layer *layer) {
+    if (!oct__is_int8(program)) {
+        return program->gradients[layer->id];
+    }
+    if (layer->kind->quantizes_gradient) {
+        struct oct__arrival quantized = {.is_masked = 1};
+        quantized.tensor = oct__gradient_bytes(program, layer, &quantized.scale);
+        program->int8[layer->id].arrived[0] = quantized;
+        program->int8[layer->id].n_arrived = 1;
+    }
+    return oct__gradient_floats(program, layer, OCT_DTYPE_F32);
 }
 
 int oct__gradient_wanted(const struct oct__program *program, const struct oct__layer *layer,
@@ -142,6 +170,10 @@ int oct__gradient_new(struct oct__program *program, const struct oct__layer *lay
 /* A sum is formed in the place of a fresh contribution, never of one that others may still read. */
 void oct__gradient_give(struct oct__program *program, const struct oct__layer *layer, int index,
                         int tensor, int is_fresh) {
+    if (oct__is_int8(program)) {
+        oct__gradient_arrive(program, layer, index, (struct oct__arrival){tensor, -1, 0});
+        return;
+    }
     int *gradient = &program->gradients[layer->in[index]];
     if (*gradient < 0) {
         *gradient = tensor;
@@ -258,13 +290,24 @@ static void write_forward(struct oct__program *program) {
         const struct oct__layer *layer = &program->graph->layers[i];
         layer->kind->forward(program, layer);
     }
-    program->logits = program->values[program->graph->output];
+    program->logits = oct__value_of(program, &program->graph->layers[program->graph->output]);
+}
+
+/* What waits for backward in int8 waits as bytes: floats that were made of it on the way are
+ * forgotten. */
+static void forget_floats(struct oct__program *program) {
+    for (size_t i = 0; i < program->graph->n_layers; i++) {
+        if (program->int8[i].bytes >= 0) {
+            program->values[i] = -1;
+        }
+    }
 }
 
 static void write_backward(struct oct__program *program) {
     for (size_t i = program->graph->n_layers; i-- > 0;) {
         const struct oct__layer *layer = &program->graph->layers[i];
-        if (program->gradients[i] >= 0) { /* a value that nobody reads has no gradient */
+        /* a value that nobody reads has no gradient */
+        if (oct__is_int8(program) ? program->int8[i].n_arrived > 0 : program->gradients[i] >= 0) {
             layer->kind->backward(program, layer);
         }
     }
@@ -276,6 +319,10 @@ static void write_loss(struct oct__program *program) {
     if (program->mode == OCT_MODE_TRAIN) {
         dlogits = oct__program_work(program, OCT_DTYPE_F32, program->batch, 1, 1, last->c);
         program->gradients[last->id] = dlogits;
+        if (oct__is_int8(program)) {
+            program->int8[last->id].arrived[0] = (struct oct__arrival){dlogits, -1, 1};
+            program->int8[last->id].n_arrived = 1;
+        }
     }
     oct__program_call(
         program, OCT_OP_LOSS, last, (union oct__attr){0}, 5,
@@ -304,18 +351,32 @@ static oct_status write_program(struct oct__program *program,
     for (size_t i = 0; i < n_numbers; i++) {
         program->values[i] = -1;
     }
+    if (graph->is_int8) {
+        OCT_TRY(oct__alloc_array(n_layers, sizeof *program->int8, "layer tables", &memory));
+        program->int8 = memory;
+        for (size_t i = 0; i < n_layers; i++) {
+            struct oct__layer_int8 *of = &program->int8[i];
+            of->bytes = of->grid = of->weights = of->weight_scale = -1;
+            for (int j = 0; j < OCT_LAYER_PARAMS; j++) {
+                of->vectors[j] = -1;
+            }
+        }
+    }
     program->images = tensor_new(program, OCT_HOME_DATA, OCT_DTYPE_U8, config->dataset_images,
                                  config->dataset_height, config->dataset_width, graph->channels, 0);
     program->lut = tensor_new(program, OCT_HOME_DATA, OCT_DTYPE_F32, 1, 1, 4, 256, 0);
-    program->picks = pinned(program, OCT_DTYPE_S32, program->batch, 5);
-    program->labels = pinned(program, OCT_DTYPE_S32, program->batch, 1);
-    program->loss = pinned(program, OCT_DTYPE_F32, program->batch, 1);
-    program->hit = pinned(program, OCT_DTYPE_F32, program->batch, 1);
-    program->flag = pinned(program, OCT_DTYPE_S32, 1, 1);
+    program->picks = oct__program_pinned(program, OCT_DTYPE_S32, program->batch, 5);
+    program->labels = oct__program_pinned(program, OCT_DTYPE_S32, program->batch, 1);
+    program->loss = oct__program_pinned(program, OCT_DTYPE_F32, program->batch, 1);
+    program->hit = oct__program_pinned(program, OCT_DTYPE_F32, program->batch, 1);
+    program->flag = oct__program_pinned(program, OCT_DTYPE_S32, 1, 1);
     write_forward(program);
     write_loss(program);
     program->n_forward = program->n_calls;
     if (program->mode == OCT_MODE_TRAIN) {
+        if (oct__is_int8(program)) {
+            forget_floats(program);
+        }
         write_backward(program);
         write_update(program, config->beta, config->decay);
     }
@@ -361,5 +422,7 @@ void oct__program_destroy(struct oct__program *program) {
     oct__free(program->calls);
     oct__free(program->tensors);
     oct__free(program->values);
+    oct__free(program->int8);
+    oct__free(program->watches);
     oct__free(program);
 }

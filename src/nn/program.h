@@ -32,6 +32,28 @@ enum oct__home {
 
 enum oct__mode { OCT_MODE_TRAIN, OCT_MODE_EVAL };
 
+/* A part of a layer's gradient in int8: floats, or integers with their scale. */
+struct oct__arrival {
+    int tensor, scale; /* scale -1: floats */
+    int is_masked;     /* already 0 where the layer's value was clipped */
+};
+
+/* What an int8 program knows about a layer besides its value in floats. */
+struct oct__layer_int8 {
+    int bytes, grid; /* its value, quantized; -1: not */
+    struct oct__arrival arrived[2];
+    int n_arrived;
+    int vectors[OCT_LAYER_PARAMS]; /* its parameters on 256 steps */
+    int weights, weight_scale;
+};
+
+/* A quantizer that can be watched. */
+struct oct__watch {
+    int layer;
+    int is_gradient;
+    int tensor; /* four floats, written by QUANT_COUNT */
+};
+
 struct oct__program_tensor {
     enum oct__home home;
     struct oct__tensor shape; /* address and stride are filled in for a run */
@@ -63,6 +85,9 @@ struct oct__program {
     int *values;      /* [n_layers] tensor of each layer's value */
     int *gradients;   /* [n_layers] tensor of the gradient that has arrived so far; -1: none */
     int (*saved)[OCT_LAYER_SAVED]; /* [n_layers] what norms and pooling keep for backward */
+    struct oct__layer_int8 *int8;  /* [n_layers]; NULL in fp32 */
+    struct oct__watch *watches;    /* one for each quantizer */
+    size_t n_watches, watch_capacity;
     oct_status status;
     char detail[OCT_DETAIL_BYTES];
 
@@ -100,19 +125,29 @@ int oct__program_param(struct oct__program *program, const struct oct__layer *la
 int oct__program_grad(struct oct__program *program, const struct oct__layer *layer, int index);
 int oct__program_stat(struct oct__program *program, const struct oct__layer *layer, int index);
 
+/* Item `index` of a row, living in `home`; -1 when there is none. */
+int oct__program_row(struct oct__program *program, const struct oct__row *row, enum oct__home home,
+                     int index);
+/* A small tensor [n][c] that keeps its place, because the outside reads or writes it. */
+int oct__program_pinned(struct oct__program *program, enum oct__dtype dtype, int n, int c);
+/* Remembers the first failure. */
+void oct__program_mistake(struct oct__program *program, oct_status status);
+
 /* Appends a call; `tensors` in the order of ops.def, n of them. */
 void oct__program_call(struct oct__program *program, enum oct__op op,
                        const struct oct__layer *layer, union oct__attr attr, int n,
                        const int *tensors);
 
-/* The value of the layer's input `index`, and a new tensor for its own value. */
-int oct__value_in(const struct oct__program *program, const struct oct__layer *layer, int index);
+/* The value of the layer's input `index` in floats (in int8 dequantized where need be), the layer's own, and
+ * a new tensor for that. */
+int oct__value_in(struct oct__program *program, const struct oct__layer *layer, int index);
+int oct__value_of(struct oct__program *program, const struct oct__layer *layer);
 int oct__value_new(struct oct__program *program, const struct oct__layer *layer);
 /* The layer's value takes its input's place: only when nothing else needs that input. */
 int oct__value_in_place(struct oct__program *program, const struct oct__layer *layer);
 
-/* The gradient that arrived at the layer's value. */
-int oct__gradient_out(const struct oct__program *program, const struct oct__layer *layer);
+/* The gradient that arrived at the layer's value, in floats. */
+int oct__gradient_out(struct oct__program *program, const struct oct__layer *layer);
 /* Whether anybody wants the gradient of the layer's input `index`. */
 int oct__gradient_wanted(const struct oct__program *program, const struct oct__layer *layer,
                          int index);
@@ -122,6 +157,51 @@ int oct__gradient_new(struct oct__program *program, const struct oct__layer *lay
  * reads it, so that a sum may be formed in its place. */
 void oct__gradient_give(struct oct__program *program, const struct oct__layer *layer, int index,
                         int tensor, int is_fresh);
+
+/* --- the same in int8 (program_int8.c) -------------------------------------------------------- */
+
+static inline int oct__is_int8(const struct oct__program *program) {
+    return program->int8 != NULL;
+}
+
+/* How this program's quantizers work. */
+struct oct__quant_attr oct__quant_attr(const struct oct__program *program);
+
+/* A range norm's attributes in this program: whether its scale takes 8 bits (not at evaluation, where a
+ * result must not depend on the batch it came in), and its quantizer. */
+union oct__attr oct__norm_attr(const struct oct__program *program, const struct oct__layer *layer);
+
+/* The layer's input `index` as bytes; quantizes floats that are not yet. */
+int oct__bytes_in(struct oct__program *program, const struct oct__layer *layer, int index,
+                  int *grid);
+/* Sees to it that the layer's input `index` is quantized, for a layer that reads it through 8 bits and
+ * computes in floats: oct__value_in then gives what the bytes say. */
+void oct__quantized_in(struct oct__program *program, const struct oct__layer *layer, int index);
+/* Whether the layer's value has a quantizer: then it is best made as bytes at once, */
+int oct__bytes_wanted(const struct oct__layer *layer);
+/* … with these new tensors. */
+int oct__bytes_new(struct oct__program *program, const struct oct__layer *layer, int *grid);
+/* The running range of the layer's quantizer. */
+int oct__range_of(struct oct__program *program, const struct oct__layer *layer);
+/* To be called after the call that writes a quantizer's result: lets it be watched. */
+void oct__watch(struct oct__program *program, const struct oct__layer *layer, int is_gradient,
+                int bytes, int grid);
+
+/* A vector parameter as norms use it: in int8 on 256 steps between its extremes. */
+int oct__program_vector(struct oct__program *program, const struct oct__layer *layer, int index);
+/* A conv's weights as s8. */
+int oct__program_weights(struct oct__program *program, const struct oct__layer *layer, int *scale);
+
+/* The gradient that arrived at the layer's value, as floats of `dtype`, or as s8 with a scale. */
+int oct__gradient_floats(struct oct__program *program, const struct oct__layer *layer,
+                         enum oct__dtype dtype);
+int oct__gradient_bytes(struct oct__program *program, const struct oct__layer *layer, int *scale);
+/* The same of `floats`, which oct__gradient_floats gave, times the scale of the weights it will meet. */
+int oct__gradient_folded(struct oct__program *program, const struct oct__layer *layer, int floats,
+                         int weight_scale, int *scale);
+/* A contribution as oct__gradient_give's, in integers, or with its clipped places already 0. */
+void oct__gradient_arrive(struct oct__program *program, const struct oct__layer *layer, int index,
+                          struct oct__arrival arrival);
 
 /* --- running --------------------------------------------------------------------------------- */
 

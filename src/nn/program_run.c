@@ -44,6 +44,9 @@ oct_status oct__program_run(const struct oct__program *program, const struct oct
                             const struct oct__bases *bases, size_t from, size_t to,
                             const struct oct__profile *profile) {
     for (size_t i = from; i < to; i++) {
+        if (program->calls[i].op == OCT_OP_QUANT_COUNT && !lane->watch) {
+            continue;
+        }
         double start = profile ? oct__seconds() : 0.0;
         OCT_TRY(run_call(program, i, lane, bases));
         if (profile) {

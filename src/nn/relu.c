@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* relu.c - y = max(x, 0). Backward reads y alone, so x may be overwritten. */
+/* relu.c - y = max(x, 0). Backward reads y alone, so x may be overwritten; in int8 it reads y from its
+ * bytes. */
 #include "nn/layer.h"
 
 static void forward(struct oct__program *program, const struct oct__layer *layer) {
@@ -8,7 +9,7 @@ static void forward(struct oct__program *program, const struct oct__layer *layer
 }
 
 static void backward(struct oct__program *program, const struct oct__layer *layer) {
-    int y = program->values[layer->id], dy = oct__gradient_out(program, layer);
+    int y = oct__value_of(program, layer), dy = oct__gradient_out(program, layer);
     int dx = oct__gradient_new(program, layer, 0);
     oct__program_call(program, OCT_OP_RELU_GRAD, layer, (union oct__attr){0}, 3,
                       (int[]){y, dy, dx});
