@@ -15,6 +15,7 @@ enum oct_plugin_kind {
     OCT_PLUGIN_DATASET,
     OCT_PLUGIN_ENGINE,
     OCT_PLUGIN_SCHEDULE,
+    OCT_PLUGIN_RECIPE, /* of 8-bit training */
     OCT_PLUGIN_KIND_COUNT
 };
 

@@ -90,6 +90,23 @@ OCT_API OCT_MUST_CHECK oct_status oct_trainer_save(struct oct_trainer *trainer, 
  * agree: on any failure the model stays as it was. */
 OCT_API OCT_MUST_CHECK oct_status oct_trainer_load(struct oct_trainer *trainer, const char *path);
 
+/* A quantizer of an int8 run as the last watched step left it, mean over the nodes. */
+struct oct_quantizer {
+    const char *layer; /* whose value, or the gradient of whose value, it quantizes */
+    int is_gradient;
+    double clipped; /* share of elements at the border of the range, 0 to 1 */
+    double zero;    /* share that became exactly 0 */
+    double scale;   /* what a step of one byte is worth */
+};
+
+/* From now on the last step of every epoch looks at all quantizers; costs that step a few per cent. */
+OCT_API void oct_trainer_watch(struct oct_trainer *trainer);
+
+/* Quantizer `index`, in the order of the step; NOT_FOUND past the end, in fp32, and before the first
+ * watched step. `out->layer` lives as long as the trainer. */
+OCT_API OCT_MUST_CHECK oct_status oct_trainer_quantizer(const struct oct_trainer *trainer,
+                                                        int index, struct oct_quantizer *out);
+
 OCT_API void oct_trainer_destroy(struct oct_trainer *trainer);
 
 #ifdef __cplusplus

@@ -193,6 +193,7 @@ static oct_status fill(struct oct__cohort *cohort) {
     OCT_TRY(make_lanes(cohort));
     OCT_TRY(make_state(cohort));
     OCT_TRY(deal_rows(cohort));
+    TAKE(cohort->watched, (size_t)c->n_nodes * cohort->step_program->n_watches * 4);
     TAKE(cohort->batch_loss, cohort->n_eval_batches);
     TAKE(cohort->batch_hits, cohort->n_eval_batches);
     return OCT_OK;
@@ -241,6 +242,7 @@ void oct__cohort_destroy(struct oct__cohort *cohort) {
     oct__free(cohort->node_rows);
     oct__free(cohort->host_row);
     oct__free(cohort->host_sum);
+    oct__free(cohort->watched);
     oct__free(cohort->batch_loss);
     oct__free(cohort->batch_hits);
     oct__free(cohort);
@@ -285,6 +287,19 @@ static oct_status read_results(struct oct__cohort *cohort, const struct oct__pro
     return OCT_OK;
 }
 
+static oct_status read_watches(struct oct__cohort *cohort, const struct oct__bases *bases,
+                               int first_node) {
+    const struct oct__program *program = cohort->step_program;
+    for (int i = 0; i < program->form.n_nodes; i++) {
+        float *to = cohort->watched + (size_t)(first_node + i) * program->n_watches * 4;
+        for (size_t w = 0; w < program->n_watches; w++, to += 4) {
+            const void *at = oct__program_at(program, bases, program->watches[w].tensor, i);
+            OCT_TRY(cohort->engine->read(cohort->engine, to, at, 4 * sizeof *to));
+        }
+    }
+    return OCT_OK;
+}
+
 static oct_status step_launch(void *context, int item, int worker) {
     const struct step_job *job = context;
     struct oct__cohort *cohort = job->cohort;
@@ -295,6 +310,7 @@ static oct_status step_launch(void *context, int item, int worker) {
     lane->lane.first_node = first;
     lane->lane.step = job->step;
     lane->lane.learning_rate = job->learning_rate;
+    lane->lane.watch = cohort->watch;
     for (int i = 0; i < n; i++) {
         oct__sampler_batch(&cohort->samplers[first + i], cohort->train.dataset, job->step,
                            program->batch, cohort->config.pad, lane->picks);
@@ -312,8 +328,9 @@ static oct_status step_launch(void *context, int item, int worker) {
             OCT_FAIL(NOT_FINITE, "node %d: the loss is %g", first + i, fabs(node->loss));
         }
     }
-    return oct__program_run(program, &lane->lane, &bases, program->n_forward, program->n_calls,
-                            NULL);
+    OCT_TRY(
+        oct__program_run(program, &lane->lane, &bases, program->n_forward, program->n_calls, NULL));
+    return cohort->watch ? read_watches(cohort, &bases, first) : OCT_OK;
 }
 
 oct_status oct__cohort_step(struct oct__cohort *cohort, uint32_t step, float learning_rate,
@@ -430,7 +447,7 @@ oct_status oct__cohort_average(struct oct__cohort *cohort, double *distance) {
             apart += d * d;
         }
     }
-    *distance = norm > 0.0 ? apart / cohort->config.n_nodes / norm : 0.0;
+    *distance = norm == 0.0 ? 0.0 : apart / cohort->config.n_nodes / norm;
     return OCT_OK;
 }
 

@@ -69,6 +69,8 @@ struct oct__cohort {
 
     struct oct__cohort_lane *lanes, *eval_lanes;
     int n_lanes, n_eval_lanes;
+    int watch;      /* the next steps look at the quantizers, too */
+    float *watched; /* [n_nodes][n_watches][4] what QUANT_COUNT found in the last watched step */
     struct oct__sampler *samplers; /* [n_nodes] */
     uint32_t *node_rows;           /* the dealt rows, node after node */
     int64_t n_eval_batches;
@@ -98,7 +100,8 @@ OCT_MUST_CHECK oct_status oct__cohort_evaluate(struct oct__cohort *cohort, int n
                                                oct__evaluate_fn *progress, void *context,
                                                double *loss, double *accuracy);
 
-/* Forms the average model, and the relative distance of the nodes from it. */
+/* Forms the average model, and the relative distance of the nodes from it, which is NaN when a parameter is
+ * not finite. */
 OCT_MUST_CHECK oct_status oct__cohort_average(struct oct__cohort *cohort, double *distance);
 
 /* Copies a row of the average model (home PARAM or STAT) to the host. */

@@ -13,9 +13,11 @@
 
 #include "base/alloc.h"
 #include "base/spec.h"
+#include "nn/recipe.h"
 
 /* The choices that are not plug-ins. */
-static const char *const precisions[] = {"fp32", NULL};
+static const char *const precisions[] = {"int8", "fp32", "int8-sim", NULL};
+static const char *const roundings[] = {"nearest", "stochastic", NULL};
 static const char *const augmentations[] = {"crop-flip", "none", NULL};
 static const char *const momenta[] = {"local", "none", NULL};
 
@@ -24,6 +26,7 @@ static const struct {
     const char *const *names;
 } fixed_choices[] = {
     {OCT__OPTION_precision, precisions},
+    {OCT__OPTION_activation_rounding, roundings},
     {OCT__OPTION_augment, augmentations},
     {OCT__OPTION_momentum, momenta},
 };
@@ -257,6 +260,16 @@ static oct_status check_choice(int row, const char *value) {
              nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
 }
 
+/* Options after a plug-in's name, of those kinds whose options need nothing else to be read. */
+static oct_status check_plugin_options(int row, const char *value) {
+    if (rows[row].registry != OCT_PLUGIN_RECIPE) {
+        return OCT_OK;
+    }
+    struct oct__recipe recipe;
+    oct_status status = oct__recipe_read(value, &recipe);
+    return status == OCT_OK ? OCT_OK : oct__fail_within(status, "%s ", names[row]);
+}
+
 /* Stores a value that was checked; the text and the typed field change together. */
 static oct_status store(struct oct_config *config, int row, const char *value, double number) {
     char *text = NULL;
@@ -344,15 +357,30 @@ oct_status oct_config_set(struct oct_config *config, const char *name, const cha
         OCT_TRY(read_number(&rows[row].option, value, &number));
     } else if (rows[row].option.type == OCT_OPTION_CHOICE) {
         OCT_TRY(check_choice(row, value));
+        OCT_TRY(check_plugin_options(row, value));
     }
     OCT_TRY(store(config, row, value, number));
     config->is_set[row] = 1;
     return OCT_OK;
 }
 
+int oct__config_is_int8(const struct oct_config *config) {
+    return strncmp(config->precision, "int8", 4) == 0;
+}
+
+const char *oct__config_norm(const struct oct_config *config) {
+    if (config->norm[0]) {
+        return config->norm;
+    }
+    return oct__config_is_int8(config) ? "range-evonorm" : "evonorm-s0";
+}
+
 const char *oct_config_get(const struct oct_config *config, const char *name) {
     int row = row_find(name);
-    return config && row >= 0 ? config->text[row] : NULL;
+    if (!config || row < 0) {
+        return NULL;
+    }
+    return row == OCT__OPTION_norm ? oct__config_norm(config) : config->text[row];
 }
 
 int oct_config_is_set(const struct oct_config *config, const char *name) {

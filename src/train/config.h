@@ -36,4 +36,10 @@ struct oct_config {
     unsigned char is_set[OCT__OPTION_COUNT]; /* by oct_config_set, not by default */
 };
 
+/* Whether the precision is int8 or its simulation. */
+int oct__config_is_int8(const struct oct_config *config);
+
+/* The norm that is named, or the precision's own. */
+const char *oct__config_norm(const struct oct_config *config);
+
 #endif

@@ -12,7 +12,7 @@ const char *oct_plugin_kind_name(enum oct_plugin_kind kind) {
     static const char *const names[OCT_PLUGIN_KIND_COUNT] = {
         [OCT_PLUGIN_MODEL] = "model",       [OCT_PLUGIN_NORM] = "norm",
         [OCT_PLUGIN_DATASET] = "dataset",   [OCT_PLUGIN_ENGINE] = "engine",
-        [OCT_PLUGIN_SCHEDULE] = "schedule",
+        [OCT_PLUGIN_SCHEDULE] = "schedule", [OCT_PLUGIN_RECIPE] = "recipe",
     };
     return (unsigned)kind < OCT_PLUGIN_KIND_COUNT ? names[kind] : NULL;
 }
@@ -30,6 +30,8 @@ const struct oct_plugin *oct_plugin_at(enum oct_plugin_kind kind, int index) {
         return FROM(oct__engine_at);
     case OCT_PLUGIN_SCHEDULE:
         return FROM(oct__schedule_at);
+    case OCT_PLUGIN_RECIPE:
+        return FROM(oct__recipe_at);
     default:
         return NULL;
     }

@@ -54,14 +54,26 @@ static oct_status choose_samples(struct oct_trainer *trainer, const struct oct_c
     return oct__subset((uint64_t)config->seed, (uint32_t)n, trainer->n_rows, trainer->rows);
 }
 
+/* int8-sim is int8 on the engine that computes it in double. */
+static const char *engine_name(const struct oct_config *config) {
+    return strcmp(config->precision, "int8-sim") == 0 ? "sim" : config->engine;
+}
+
 static oct_status build_network(struct oct_trainer *trainer, const struct oct_config *config) {
-    const struct oct_norm_kind *norm = oct__norm_find(config->norm);
+    const char *name = oct__config_norm(config);
+    const struct oct_norm_kind *norm = oct__norm_find(name);
     if (!norm) {
-        OCT_FAIL(NOT_FOUND, "norm '%s' is not known; octet info lists them", config->norm);
+        OCT_FAIL(NOT_FOUND, "norm '%s' is not known; octet info lists them", name);
     }
     const struct oct_dataset *data = trainer->train;
     OCT_TRY(oct__graph_init(&trainer->graph, data->height, data->width, data->channels,
                             data->n_classes, norm));
+    if (oct__config_is_int8(config)) {
+        struct oct__recipe recipe;
+        OCT_TRY(oct__recipe_read(config->precision_recipe, &recipe));
+        recipe.stochastic = strcmp(config->activation_rounding, "stochastic") == 0;
+        oct__graph_quantize(&trainer->graph, &recipe);
+    }
     if (trainer->hooks.model) {
         oct_status status = trainer->hooks.model(&trainer->graph, trainer->hooks.model_context);
         OCT_TRY(trainer->graph.status == OCT_OK ? OCT_OK : oct__graph_check(&trainer->graph));
@@ -79,7 +91,7 @@ static oct_status make_cohort(struct oct_trainer *trainer, const struct oct_conf
                               int n_nodes) {
     int n_threads = config->threads ? (int)config->threads : oct__parallel_width();
     n_threads = n_threads < OCT_PARALLEL_MOST ? n_threads : OCT_PARALLEL_MOST;
-    OCT_TRY(oct__engine_open(config->engine, n_threads, &trainer->engine));
+    OCT_TRY(oct__engine_open(engine_name(config), n_threads, &trainer->engine));
     struct oct__cohort_config cohort = {
         .engine = trainer->engine,
         .graph = &trainer->graph,
@@ -221,8 +233,10 @@ oct_status oct__trainer_step(struct oct_trainer *trainer) {
     double begun = oct__seconds();
     trainer->last_rate = oct__schedule_rate(trainer->schedule, trainer->rate, trainer->step,
                                             n_steps, trainer->epoch_steps);
+    trainer->cohort->watch = trainer->watches && (trainer->step + 1) % trainer->epoch_steps == 0;
     OCT_TRY(oct__cohort_step(trainer->cohort, (uint32_t)trainer->step, (float)trainer->last_rate,
                              trainer->nodes));
+    trainer->has_watched |= trainer->cohort->watch;
     for (int node = 0; node < trainer->n_nodes; node++) {
         trainer->epoch_loss += trainer->nodes[node].loss * trainer->batch;
         trainer->epoch_hits += trainer->nodes[node].n_hits;
@@ -240,6 +254,9 @@ static oct_status evaluate(struct oct_trainer *trainer) {
     OCT_TRY(oct__cohort_average(trainer->cohort, &trainer->distance));
     OCT_TRY(oct__cohort_evaluate(trainer->cohort, -1, report_evaluation, trainer,
                                  &trainer->test_loss, &trainer->test_accuracy));
+    if (!isfinite(trainer->distance)) {
+        trainer->test_loss = (double)NAN; /* bytes cannot show that a parameter is not a number */
+    }
     trainer->eval_seconds = oct__seconds() - begun;
     trainer->evaluated_step = trainer->step;
     trainer->is_evaluated = 1;
@@ -355,6 +372,41 @@ oct_status oct_trainer_result(struct oct_trainer *trainer, struct oct_result *ou
     oct_status status = fill_result(trainer, out);
     trainer->hooks.progress = progress;
     return status;
+}
+
+void oct_trainer_watch(struct oct_trainer *trainer) {
+    if (trainer) {
+        trainer->watches = 1;
+    }
+}
+
+oct_status oct_trainer_quantizer(const struct oct_trainer *trainer, int index,
+                                 struct oct_quantizer *out) {
+    if (!trainer || !out) {
+        OCT_FAIL(INVALID, "a quantizer needs a trainer and a place to be returned");
+    }
+    const struct oct__program *program = trainer->cohort->step_program;
+    if (!trainer->has_watched || index < 0 || (size_t)index >= program->n_watches) {
+        OCT_FAIL(NOT_FOUND, "quantizer %d: %s", index,
+                 trainer->has_watched ? "there are fewer" : "none has been watched yet");
+    }
+    double sums[3] = {0};
+    for (int node = 0; node < trainer->n_nodes; node++) {
+        const float *found =
+            trainer->cohort->watched + ((size_t)node * program->n_watches + (size_t)index) * 4;
+        for (int i = 0; i < 3; i++) {
+            sums[i] += (double)found[i] / trainer->n_nodes;
+        }
+    }
+    const struct oct__watch *watch = &program->watches[index];
+    *out = (struct oct_quantizer){
+        .layer = trainer->graph.layers[watch->layer].name,
+        .is_gradient = watch->is_gradient,
+        .clipped = sums[0],
+        .zero = sums[1],
+        .scale = sums[2],
+    };
+    return OCT_OK;
 }
 
 /* Parameters and statistics as one row, which is what a file holds: a BatchNorm's running mean and variance

@@ -23,6 +23,7 @@ struct oct_trainer {
     double rate;
     int64_t epoch_steps;
     struct oct__node_step *nodes; /* [n_nodes] results of the last step */
+    int watches, has_watched;     /* quantizers are watched, and have been */
 
     int64_t step; /* next to do */
     int epochs_done;
