@@ -6,8 +6,8 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
-# What `make run` trains; anything in ARGS comes after and wins.
-DEMO = --data fashion-mnist --samples 25000 --epochs 2 --norm batchnorm --augment none
+# What `make run` trains, in 8 bits and then in fp32; anything in ARGS comes after and wins.
+DEMO = --data fashion-mnist --samples 25000 --epochs 2 --norm range-batchnorm --augment none --compare fp32
 ARGS ?=
 
 octet = build/release/octet
@@ -83,7 +83,8 @@ clean:
 	@rm -rf build
 
 help:
-	@echo "make run       train ResNet-20 on Fashion-MNIST (ARGS='--epochs 5' changes the run)"
+	@echo "make run       train ResNet-20 on Fashion-MNIST in 8 bits and in fp32, side by side"
+	@echo "               (ARGS='--epochs 5' changes the run)"
 	@echo "make test      build and run every test; make quick: those of the first minute"
 	@echo "make bench     time the training step and the kernels"
 	@echo "make install   PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"

@@ -63,6 +63,7 @@ int main(void) {
         (status = make("stripes", TEST, TRAIN, &test)) == OCT_OK &&
         (status = oct_config_create(&config)) == OCT_OK &&
         (status = oct_config_set(config, "epochs", "3")) == OCT_OK &&
+        (status = oct_config_set(config, "lr", "0.03")) == OCT_OK && /* for so few steps */
         (status = oct_config_set(config, "augment", "none")) == OCT_OK) {
         hooks.train = train; /* borrowed: both live until the trainer is gone */
         hooks.test = test;

@@ -149,15 +149,16 @@ static int unknown_option(const struct cli *cli, const char *name) {
 
 /* What an option's value must be: "a whole number from 1 to 8", "one of: a, b". */
 static void describe(const struct oct_option *option, char *out, size_t bytes) {
+    const struct oct_plugin *plugin;
     if (option->type == OCT_OPTION_INT) {
         snprintf(out, bytes, "a whole number from %.0f to %.0f", option->least, option->most);
     } else if (option->type == OCT_OPTION_REAL) {
         snprintf(out, bytes, "a number from %g to %g", option->least, option->most);
     } else if (option->type == OCT_OPTION_CHOICE) {
         size_t used = (size_t)snprintf(out, bytes, "one of: ");
-        for (int i = 0; oct_option_choice(option, i) && used < bytes; i++) {
-            used += (size_t)snprintf(out + used, bytes - used, "%s%s", i ? ", " : "",
-                                     oct_option_choice(option, i));
+        const char *choice;
+        for (int i = 0; (choice = cli_choice_at(option, i, &plugin)) != NULL && used < bytes; i++) {
+            used += (size_t)snprintf(out + used, bytes - used, "%s%s", i ? ", " : "", choice);
         }
     } else {
         snprintf(out, bytes, "as in --%s %s", option->name, option->placeholder);

@@ -8,6 +8,7 @@
  *     cmd_*.c      the commands                         json.c      JSON objects (jansson)
  *     cmd_help.c   help from the tables                 progress.c  what moves on a terminal
  *     man.c        octet.1 from the tables              table.c     aligned columns, numbers
+ *     quant.c      quantizers, listed and summed up
  *
  * Results go to stdout, all else to stderr; with --json stdout carries exactly one object.
  */
@@ -43,7 +44,8 @@ struct cli_command {
     const char *about;                  /* a paragraph */
     const struct oct_option *own;       /* options beside the table's; ends with a NULL name; a NULL
                                          * placeholder is a flag. One that has the name of a row of
-                                         * the table takes its place. */
+                                         * the table takes its place. A CHOICE chooses as the table's
+                                         * row of its name, or else of its placeholder, does. */
     const char *const *options;         /* names from the option table, ends with NULL; NULL: all */
     const char *const *defaults;        /* name, value, … , NULL: defaults unlike the table's */
     const struct cli_example *examples; /* ends with a NULL line */
@@ -51,8 +53,8 @@ struct cli_command {
     int (*run)(struct cli *cli);        /* returns the exit code */
 };
 
-extern const struct cli_command cli_train, cli_bench_step, cli_bench_kernels, cli_data_list,
-    cli_data_get, cli_data_verify, cli_info, cli_help, cli_version;
+extern const struct cli_command cli_train, cli_bench_step, cli_bench_kernels, cli_bench_gradients,
+    cli_data_list, cli_data_get, cli_data_verify, cli_info, cli_help, cli_version;
 
 /* Commands in the order of the help; NULL past the end. */
 const struct cli_command *cli_command_at(int index);
@@ -174,10 +176,44 @@ struct cli_text {
     char text[32];
 };
 
-struct cli_text cli_count(double number);           /* 1,234,567 */
-struct cli_text cli_bytes(uint64_t bytes);          /* 41.3 MiB */
-struct cli_text cli_time(double seconds);           /* 2:07 */
-struct cli_text cli_decimals(double x, int digits); /* 0.4312; "-" when not finite */
+struct cli_text cli_count(double number);              /* 1,234,567 */
+struct cli_text cli_bytes(uint64_t bytes);             /* 41.3 MiB */
+struct cli_text cli_time(double seconds);              /* 2:07 */
+struct cli_text cli_decimals(double x, int digits);    /* 0.4312; "-" when not finite */
+struct cli_text cli_percent(double share, int digits); /* 0.1234 is 12.3 % */
+struct cli_text cli_times(double ratio);               /* 1.49 x; "-" when not finite */
+struct cli_text cli_part(double ratio);                /* 1/2.70, or 1.20 x from 1 on */
+
+/* --- quantizers (quant.c) ------------------------------------------------------------------- */
+
+struct cli_quantizers {
+    struct cli_quantizer {
+        char *layer;
+        int is_gradient;
+        double clipped, zero, scale; /* as in struct oct_quantizer */
+    } * rows;
+    int n, capacity;
+};
+
+/* What the quantizers of values, or those of gradients, do together. */
+struct cli_clips {
+    int n;                /* how many there are */
+    double clipped, zero; /* shares 0 to 1, means over them; NAN without any */
+    double worst;         /* the largest share clipped, and where */
+    const char *layer;
+};
+
+void cli_quantizers_add(struct cli_quantizers *list, const struct oct_quantizer *quantizer);
+
+/* All that the last watched step of `trainer` left, instead of what was in the list. */
+void cli_quantizers_read(struct cli_quantizers *list, const struct oct_trainer *trainer);
+struct cli_clips cli_quantizers_clips(const struct cli_quantizers *list, int is_gradient);
+void cli_quantizers_print(const struct cli_quantizers *list, FILE *out);
+
+/* As an array; each carries "recipe" unless that is NULL. */
+void cli_quantizers_json(const struct cli_quantizers *list, const char *recipe,
+                         struct cli_json *array);
+void cli_quantizers_fini(struct cli_quantizers *list);
 
 /* --- the terminal (progress.c) -------------------------------------------------------------- */
 
@@ -194,7 +230,13 @@ const char *cli_style(FILE *stream, enum cli_style style);
 
 /* One line on stderr that redraws itself; silent with --quiet, plain lines in a pipe. */
 void cli_progress_begin(const struct cli *cli);
-void cli_progress_train(const struct oct_progress *progress);
+
+/* `quantizers` are those of the epoch that ended, to be summed up in its line; NULL: none. */
+void cli_progress_train(const struct oct_progress *progress,
+                        const struct cli_quantizers *quantizers);
+
+/* A line that stays; epochs from here on get headings of their own. */
+void cli_progress_heading(const char *format, ...) OCT_PRINTF(1, 2);
 void cli_progress_bytes(const char *file, uint64_t done_bytes, uint64_t total_bytes);
 void cli_progress_note(const char *format, ...) OCT_PRINTF(1, 2); /* until the next call */
 void cli_progress_say(const char *format, ...) OCT_PRINTF(1, 2);  /* stays */
@@ -204,7 +246,8 @@ void cli_progress_clear(void);
 
 int cli_help_print(const struct cli *cli, const struct cli_command *command);
 
-/* Choice `index` of an option, as the help shows it, and the plug-in behind it (NULL: none). */
+/* Choice `index` of an option (see cli_command.own), as the help shows it, and the plug-in behind it
+ * (NULL: none). */
 const char *cli_choice_at(const struct oct_option *option, int index,
                           const struct oct_plugin **plugin);
 

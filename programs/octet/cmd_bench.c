@@ -19,8 +19,8 @@
 static const struct oct_option step_own[] = {
     {.name = "precision",
      .placeholder = "NAME[,NAME]",
-     .fallback = "fp32",
-     .summary = "arithmetic of the products, one row each",
+     .fallback = "fp32,int8",
+     .summary = "arithmetic, one row each; the first is the measure",
      .group = "Benchmark",
      .type = OCT_OPTION_CHOICE},
     {.name = "nodes",
@@ -45,20 +45,23 @@ static const struct oct_option step_own[] = {
     {.name = NULL},
 };
 
-static const char *const step_options[] = {"model",   "norm",  "data",   "data-dir",
-                                           "augment", "batch", "engine", NULL};
+static const char *const step_options[] = {
+    "model",  "norm",     "precision-recipe", "activation-rounding",
+    "data",   "data-dir", "augment",          "batch",
+    "engine", NULL};
 
 /* Made-up images: a benchmark needs their size only, and no files. */
 static const char *const step_defaults[] = {"data", "synthetic", NULL};
 
 static const struct cli_example step_examples[] = {
-    {"bench step", "ResNet-20, batch 32, one node a thread"},
-    {"bench step --norm batchnorm --batch 128 --profile", "where the time goes"},
+    {"bench step", "ResNet-20 at batch 32, floats beside bytes"},
+    {"bench step --precision int8 --batch 128 --profile", "where the time goes"},
     {NULL, NULL},
 };
 
 struct profile {
     const char *precision;
+    int named; /* rows say of which precision they are */
     struct cli_table *table;
     struct cli_json *rows;
 };
@@ -75,6 +78,9 @@ static int profile_row(const struct oct__step_profile_row *row, void *context) {
         cli_json_flag(object, "is_product", row->is_product);
         cli_json_add(profile->rows, object);
     } else {
+        if (profile->named) {
+            cli_table_cell(profile->table, "%s", profile->precision);
+        }
         cli_table_cell(profile->table, "%s", row->layer);
         cli_table_cell(profile->table, "%s", row->op);
         cli_table_cell(profile->table, "%s", cli_decimals(row->ms, 3).text);
@@ -89,26 +95,64 @@ static double share_of_floor(const struct oct__step_time *time) {
                                          : (double)NAN;
 }
 
-static void step_cells(struct cli_table *table, const struct oct__step_time *time) {
-    cli_table_cell(table, "%s", time->precision);
-    cli_table_cell(table, "%s", cli_count(time->samples_per_s).text);
-    cli_table_cell(table, "%s", cli_count(time->floor_samples_per_s).text);
-    cli_table_cell(table, "%s %%", cli_decimals(100 * share_of_floor(time), 1).text);
-    cli_table_cell(table, "%s", cli_bytes(time->workspace_bytes).text);
-    cli_table_cell(table, "%s", cli_bytes(time->state_bytes).text);
-    cli_table_cell(table, "%s", cli_bytes(time->wire_bytes).text);
+/* One row: what was measured, and with which norm, for that may depend on the precision. */
+struct step_row {
+    struct oct__step_time time;
+    const char *precision;
+    char norm[64];
+};
+
+static double speedup(const struct step_row *row, const struct step_row *first) {
+    return row->time.samples_per_s / first->time.samples_per_s;
 }
 
-static struct cli_json *step_json(const struct oct__step_time *time) {
-    struct cli_json *row = cli_json_object();
-    cli_json_text(row, "precision", time->precision);
-    cli_json_real(row, "samples_per_s", time->samples_per_s);
-    cli_json_real(row, "floor_samples_per_s", time->floor_samples_per_s);
-    cli_json_real(row, "share_of_floor", share_of_floor(time));
-    cli_json_int(row, "workspace_bytes", (int64_t)time->workspace_bytes);
-    cli_json_int(row, "state_bytes", (int64_t)time->state_bytes);
-    cli_json_int(row, "wire_bytes", (int64_t)time->wire_bytes);
-    return row;
+static double workspace_ratio(const struct step_row *row, const struct step_row *first) {
+    return (double)row->time.workspace_bytes / (double)first->time.workspace_bytes;
+}
+
+static struct cli_json *step_json(const struct step_row *row, const struct step_row *first) {
+    const struct oct__step_time *time = &row->time;
+    struct cli_json *object = cli_json_object();
+    cli_json_text(object, "precision", row->precision);
+    cli_json_text(object, "norm", row->norm);
+    cli_json_real(object, "samples_per_s", time->samples_per_s);
+    cli_json_real(object, "speedup", speedup(row, first));
+    cli_json_real(object, "floor_samples_per_s", time->floor_samples_per_s);
+    cli_json_real(object, "share_of_floor", share_of_floor(time));
+    cli_json_int(object, "workspace_bytes", (int64_t)time->workspace_bytes);
+    cli_json_real(object, "workspace_ratio", workspace_ratio(row, first));
+    cli_json_int(object, "state_bytes", (int64_t)time->state_bytes);
+    cli_json_int(object, "wire_bytes", (int64_t)time->wire_bytes);
+    return object;
+}
+
+/* Columns that differ little between rows are left to wide windows, pipes and JSON. */
+static void print_step_table(const struct step_row *rows, int n_rows, int with_norm) {
+    int width = cli_width(stdout, 100), wide = width >= (with_norm ? 98 : 83);
+    struct cli_table table;
+    char heads[160];
+    snprintf(heads, sizeof heads, "precision%s|>samples/s|>speed|>products|>share|>workspace|>%s%s",
+             with_norm ? "|norm" : "", "ratio", wide ? "|>state|>wire" : "");
+    cli_table_init(&table, heads);
+    for (int i = 0; i < n_rows; i++) {
+        const struct oct__step_time *time = &rows[i].time;
+        cli_table_cell(&table, "%s", rows[i].precision);
+        if (with_norm) {
+            cli_table_cell(&table, "%s", rows[i].norm);
+        }
+        cli_table_cell(&table, "%s", cli_count(time->samples_per_s).text);
+        cli_table_cell(&table, "%s", cli_times(speedup(&rows[i], rows)).text);
+        cli_table_cell(&table, "%s", cli_count(time->floor_samples_per_s).text);
+        cli_table_cell(&table, "%s", cli_percent(share_of_floor(time), 0).text);
+        cli_table_cell(&table, "%s", cli_bytes(time->workspace_bytes).text);
+        cli_table_cell(&table, "%s", cli_part(workspace_ratio(&rows[i], rows)).text);
+        if (wide) {
+            cli_table_cell(&table, "%s", cli_bytes(time->state_bytes).text);
+            cli_table_cell(&table, "%s", cli_bytes(time->wire_bytes).text);
+        }
+    }
+    cli_table_print(&table, stdout);
+    cli_table_fini(&table);
 }
 
 enum { PRECISIONS_MOST = 8 };
@@ -146,31 +190,29 @@ static int count_nodes(const struct cli *cli) {
     return n_nodes ? n_nodes : oct__parallel_width();
 }
 
-static int print_steps(const struct cli *cli, const struct oct__step_time *times, int n_times,
-                       int n_nodes, const struct profile *profile) {
+static int print_steps(const struct cli *cli, const struct step_row *rows, int n_rows, int n_nodes,
+                       const struct profile *profile) {
     if (cli->json) {
-        struct cli_json *root = cli_json_object(), *rows = cli_json_array();
-        for (int i = 0; i < n_times; i++) {
-            cli_json_add(rows, step_json(&times[i]));
+        struct cli_json *root = cli_json_object(), *array = cli_json_array();
+        for (int i = 0; i < n_rows; i++) {
+            cli_json_add(array, step_json(&rows[i], rows));
         }
         cli_json_int(root, "nodes", n_nodes);
         cli_json_real(root, "seconds", cli_own_number(cli, "seconds"));
-        cli_json_put(root, "rows", rows);
+        cli_json_put(root, "rows", array);
         cli_json_put(root, "profile", profile->rows);
         cli_json_put(root, "config", cli_json_config(cli->config));
         return cli_json_print(root);
     }
-    struct cli_table table;
-    cli_table_init(&table, "precision|>samples/s|>products alone|>share|>workspace|>state|>wire");
-    for (int i = 0; i < n_times; i++) {
-        step_cells(&table, &times[i]);
+    int norms_differ = 0;
+    for (int i = 1; i < n_rows; i++) {
+        norms_differ |= strcmp(rows[i].norm, rows[0].norm) != 0;
     }
-    printf("%s%s, %s%s: batch %s, %d node%s\n", cli_style(stdout, CLI_BOLD),
-           oct_config_get(cli->config, "model"), oct_config_get(cli->config, "norm"),
-           cli_style(stdout, CLI_PLAIN), oct_config_get(cli->config, "batch"), n_nodes,
-           n_nodes == 1 ? "" : "s");
-    cli_table_print(&table, stdout);
-    cli_table_fini(&table);
+    printf("%s%s%s%s%s: batch %s, %d node%s\n", cli_style(stdout, CLI_BOLD),
+           oct_config_get(cli->config, "model"), norms_differ ? "" : ", ",
+           norms_differ ? "" : rows[0].norm, cli_style(stdout, CLI_PLAIN),
+           oct_config_get(cli->config, "batch"), n_nodes, n_nodes == 1 ? "" : "s");
+    print_step_table(rows, n_rows, norms_differ);
     if (cli_own(cli, "profile")) {
         putchar('\n');
         cli_table_print(profile->table, stdout);
@@ -181,7 +223,7 @@ static int print_steps(const struct cli *cli, const struct oct__step_time *times
 static int bench_step(struct cli *cli) {
     char list[256];
     const char *names[PRECISIONS_MOST];
-    struct oct__step_time times[PRECISIONS_MOST];
+    struct step_row rows[PRECISIONS_MOST];
     int n_names = 0, n_nodes = count_nodes(cli);
     snprintf(list, sizeof list, "%s", cli_own(cli, "precision"));
     int code = read_precisions(cli, list, names, &n_names);
@@ -190,22 +232,25 @@ static int bench_step(struct cli *cli) {
     }
     double seconds = cli_own_number(cli, "seconds");
     struct cli_table layers;
-    cli_table_init(&layers, "layer|operation|>ms|>share|");
-    struct profile profile = {.table = &layers, .rows = cli->json ? cli_json_array() : NULL};
+    cli_table_init(&layers, n_names > 1 ? "precision|layer|operation|>ms|>share|"
+                                        : "layer|operation|>ms|>share|");
+    struct profile profile = {
+        .table = &layers, .rows = cli->json ? cli_json_array() : NULL, .named = n_names > 1};
     oct_status status = OCT_OK;
     for (int i = 0; i < n_names && status == OCT_OK; i++) {
         cli_progress_note("timing %s, about %g s", names[i], seconds);
         profile.precision = names[i];
         status = oct_config_set(cli->config, "precision", names[i]);
+        rows[i].precision = names[i];
+        snprintf(rows[i].norm, sizeof rows[i].norm, "%s", oct_config_get(cli->config, "norm"));
         if (status == OCT_OK) {
-            status = oct__bench_step(cli->config, n_nodes, seconds, &times[i],
+            status = oct__bench_step(cli->config, n_nodes, seconds, &rows[i].time,
                                      cli_own(cli, "profile") ? profile_row : NULL, &profile);
         }
-        times[i].precision = names[i];
     }
     cli_progress_clear();
     if (status == OCT_OK) {
-        code = print_steps(cli, times, n_names, n_nodes, &profile);
+        code = print_steps(cli, rows, n_names, n_nodes, &profile);
     } else {
         cli_json_destroy(profile.rows);
         code = cli_fail(cli, status);
@@ -219,13 +264,14 @@ const struct cli_command cli_bench_step = {
     .summary = "time the training step against its products alone",
     .about = "Times whole training steps, and in the same run the matrix and convolution products "
              "they contain and nothing else: the floor that no step can beat with the same "
-             "products.",
+             "products. Speed and ratio (of the workspace) are against the first row.",
     .own = step_own,
     .options = step_options,
     .defaults = step_defaults,
     .examples = step_examples,
-    .json = "nodes, seconds, rows (precision, samples_per_s, floor_samples_per_s, share_of_floor, "
-            "workspace_bytes, state_bytes, wire_bytes), profile (precision, layer, op, ms, share, "
+    .json = "nodes, seconds, rows (precision, norm, samples_per_s, speedup, floor_samples_per_s, "
+            "share_of_floor, workspace_bytes, workspace_ratio, state_bytes, wire_bytes), profile "
+            "(precision, layer, op, ms, share, "
             "is_product), config",
     .run = bench_step,
 };

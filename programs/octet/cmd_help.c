@@ -26,9 +26,29 @@ static int chooses_from(const struct oct_option *option, enum oct_plugin_kind ki
     }
 }
 
+/* The row of the table whose choices an option takes: that of its name, or of its placeholder. */
+static const struct oct_option *row_of_choices(const struct oct_option *option) {
+    const struct oct_option *row = oct_option_find(option->name);
+    if (row || !option->placeholder) {
+        return row;
+    }
+    char name[32];
+    size_t n = 0;
+    for (; option->placeholder[n] && n + 1 < sizeof name; n++) {
+        char c = option->placeholder[n];
+        name[n] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+    }
+    name[n] = '\0';
+    return oct_option_find(name);
+}
+
 const char *cli_choice_at(const struct oct_option *option, int index,
                           const struct oct_plugin **plugin) {
     *plugin = NULL;
+    option = row_of_choices(option);
+    if (!option) {
+        return NULL;
+    }
     for (int kind = 0; kind < OCT_PLUGIN_KIND_COUNT; kind++) {
         if (chooses_from(option, (enum oct_plugin_kind)kind)) {
             *plugin = oct_plugin_at((enum oct_plugin_kind)kind, index);
@@ -69,7 +89,7 @@ static void print_option(const struct cli_command *command, const struct oct_opt
     }
     int at = printf("  --%s%s%s", option->name, option->placeholder ? " " : "",
                     option->placeholder ? option->placeholder : "");
-    if (at + 1 > LEFT) {
+    if (at + 2 > LEFT) {
         putchar('\n');
         at = 0;
     }
@@ -195,8 +215,10 @@ static struct cli_json *option_json(const struct cli_command *command,
     }
     if (option->type == OCT_OPTION_CHOICE) {
         struct cli_json *choices = cli_json_array();
-        for (int i = 0; oct_option_choice(option, i); i++) {
-            cli_json_add_text(choices, oct_option_choice(option, i));
+        const struct oct_plugin *plugin;
+        const char *choice;
+        for (int i = 0; (choice = cli_choice_at(option, i, &plugin)) != NULL; i++) {
+            cli_json_add_text(choices, choice);
         }
         cli_json_put(object, "choices", choices);
     }

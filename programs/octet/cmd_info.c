@@ -62,8 +62,11 @@ static const struct {
     enum oct_plugin_kind kind;
     const char *key, *heading;
 } lists[] = {
-    {OCT_PLUGIN_ENGINE, "engines", "Engines"},    {OCT_PLUGIN_MODEL, "models", "Models"},
-    {OCT_PLUGIN_NORM, "norms", "Norms"},          {OCT_PLUGIN_SCHEDULE, "schedules", "Schedules"},
+    {OCT_PLUGIN_ENGINE, "engines", "Engines"},
+    {OCT_PLUGIN_MODEL, "models", "Models"},
+    {OCT_PLUGIN_NORM, "norms", "Norms"},
+    {OCT_PLUGIN_RECIPE, "recipes", "Recipes of 8-bit training"},
+    {OCT_PLUGIN_SCHEDULE, "schedules", "Schedules"},
     {OCT_PLUGIN_DATASET, "datasets", "Datasets"},
 };
 
@@ -128,8 +131,8 @@ static void print_kernels(enum oct_cpu_level level, int width) {
             }
         }
         if (text[0]) {
-            printf("  %-14s ", variant);
-            cli_wrap(stdout, text, 17, 17, width);
+            printf("  %-15s ", variant);
+            cli_wrap(stdout, text, 18, 18, width);
         }
     }
 }
@@ -142,8 +145,8 @@ static void print_plugins(enum oct_plugin_kind kind, int width) {
                  plugin->options ? "; options: " : "", plugin->options ? plugin->options : "",
                  plugin->unavailable ? "; unavailable: " : "",
                  plugin->unavailable ? plugin->unavailable : "");
-        printf("  %-14s ", plugin->name);
-        cli_wrap(stdout, text, 17, 17, width);
+        printf("  %-15s ", plugin->name);
+        cli_wrap(stdout, text, 18, 18, width);
     }
 }
 
@@ -163,19 +166,19 @@ static void info_text(void) {
     }
     printf("%soctet %s%s\n", cli_style(stdout, CLI_BOLD), oct_version(),
            cli_style(stdout, CLI_PLAIN));
-    printf("  %-14s %s\n", "processor", oct_cpu_brand());
-    printf("  %-14s %s: %s\n", "level", oct_cpu_level_name(level), oct_cpu_level_meaning(level));
+    printf("  %-15s %s\n", "processor", oct_cpu_brand());
+    printf("  %-15s %s: %s\n", "level", oct_cpu_level_name(level), oct_cpu_level_meaning(level));
     if (level != oct_cpu_machine_level()) {
-        printf("  %-14s %s, lowered by OCT_CPU\n", "machine has",
+        printf("  %-15s %s, lowered by OCT_CPU\n", "machine has",
                oct_cpu_level_name(oct_cpu_machine_level()));
     }
-    printf("  %-14s %d\n", "threads", oct__parallel_width());
-    printf("  %-14s %s\n", "compiler", COMPILER);
-    printf("  %-14s ", "built with");
-    cli_wrap(stdout, with[0] ? with : "nothing but the C library", 17, 17, width);
+    printf("  %-15s %d\n", "threads", oct__parallel_width());
+    printf("  %-15s %s\n", "compiler", COMPILER);
+    printf("  %-15s ", "built with");
+    cli_wrap(stdout, with[0] ? with : "nothing but the C library", 18, 18, width);
     if (without[0]) {
-        printf("  %-14s ", "built without");
-        cli_wrap(stdout, without, 17, 17, width);
+        printf("  %-15s ", "built without");
+        cli_wrap(stdout, without, 18, 18, width);
     }
     for (size_t i = 0; i < CLI_COUNT_OF(lists); i++) {
         heading(lists[i].heading);
@@ -219,7 +222,8 @@ const struct cli_command cli_info = {
     .examples = info_examples,
     .json =
         "version, cpu (brand, level, machine_level, threads), kernels (name, variant), engines, "
-        "models, norms, schedules, datasets (name, summary, reference, options, available, "
+        "models, norms, recipes, schedules, datasets (name, summary, reference, options, "
+        "available, "
         "unavailable), build (compiler, with, without)",
     .run = info,
 };

@@ -202,8 +202,9 @@ static int digits_of(int number) {
     return snprintf(text, sizeof text, "%d", number);
 }
 
-/* A finished epoch as a row; columns are dropped from the right when the window is narrow. */
-static void print_row(const struct oct_progress *p) {
+/* A finished epoch as a row; columns are dropped from the right when the window is narrow, so what
+ * was asked for comes before what is always there. */
+static void print_row(const struct oct_progress *p, const struct cli_quantizers *quantizers) {
     struct {
         const char *head;
         int width;
@@ -212,6 +213,8 @@ static void print_row(const struct oct_progress *p) {
         {"epoch", 2 * digits_of(p->n_epochs) + 1, ""},
         {"test acc", 9, ""},
         {"test loss", 9, ""},
+        {quantizers ? "clip val" : NULL, 8, ""},
+        {quantizers ? "clip grad" : NULL, 9, ""},
         {"train acc", 9, ""},
         {"train loss", 10, ""},
         {"samples/s", 9, ""},
@@ -224,16 +227,23 @@ static void print_row(const struct oct_progress *p) {
     snprintf(columns[0].cell, BYTES, "%*d/%d", digits_of(p->n_epochs), p->epoch, p->n_epochs);
     snprintf(columns[1].cell, BYTES, "%s %%", cli_decimals(p->test_accuracy, 2).text);
     snprintf(columns[2].cell, BYTES, "%s", cli_decimals(p->test_loss, 4).text);
-    snprintf(columns[3].cell, BYTES, "%s %%", cli_decimals(p->accuracy, 2).text);
-    snprintf(columns[4].cell, BYTES, "%s", cli_decimals(p->loss, 4).text);
-    snprintf(columns[5].cell, BYTES, "%s", cli_count(p->samples_per_s).text);
-    snprintf(columns[6].cell, BYTES, "%s", cli_time(p->seconds).text);
-    snprintf(columns[7].cell, BYTES, "%.3g", p->learning_rate);
+    for (int i = 0; quantizers && i < 2; i++) {
+        double clipped = cli_quantizers_clips(quantizers, i).clipped;
+        snprintf(columns[3 + i].cell, BYTES, "%s", cli_percent(clipped, 2).text);
+    }
+    snprintf(columns[5].cell, BYTES, "%s %%", cli_decimals(p->accuracy, 2).text);
+    snprintf(columns[6].cell, BYTES, "%s", cli_decimals(p->loss, 4).text);
+    snprintf(columns[7].cell, BYTES, "%s", cli_count(p->samples_per_s).text);
+    snprintf(columns[8].cell, BYTES, "%s", cli_time(p->seconds).text);
+    snprintf(columns[9].cell, BYTES, "%.3g", p->learning_rate);
     cli_progress_clear();
     for (int header = !state.has_header; header >= 0; header--) {
         int at = 0;
         fputs(header ? cli_style(stderr, CLI_BOLD) : "", stderr);
         for (int i = 0; i < n; i++) {
+            if (!columns[i].head) {
+                continue;
+            }
             int column = columns[i].width;
             int least = (int)strlen(columns[i].head);
             column = column > least ? column : least;
@@ -251,25 +261,46 @@ static void print_row(const struct oct_progress *p) {
     fflush(stderr);
 }
 
-static void print_plain(const struct oct_progress *p) {
+static void print_plain(const struct oct_progress *p, const struct cli_quantizers *quantizers) {
     fprintf(stderr,
             "epoch %d/%d: loss %s, accuracy %s %%, test loss %s, test accuracy %s %%, "
-            "%.0f samples/s, %.1f s\n",
+            "%.0f samples/s, %.1f s",
             p->epoch, p->n_epochs, cli_decimals(p->loss, 4).text, cli_decimals(p->accuracy, 2).text,
             cli_decimals(p->test_loss, 4).text, cli_decimals(p->test_accuracy, 2).text,
             p->samples_per_s, p->seconds);
+    if (quantizers) {
+        fprintf(stderr, ", clipped %s of values, %s of gradients",
+                cli_percent(cli_quantizers_clips(quantizers, 0).clipped, 2).text,
+                cli_percent(cli_quantizers_clips(quantizers, 1).clipped, 2).text);
+    }
+    fputc('\n', stderr);
     fflush(stderr);
 }
 
-void cli_progress_train(const struct oct_progress *p) {
+void cli_progress_heading(const char *format, ...) {
+    state.has_header = 0;
+    if (state.quiet) {
+        return;
+    }
+    cli_progress_clear();
+    va_list arguments;
+    va_start(arguments, format);
+    fputs(cli_style(stderr, CLI_BOLD), stderr);
+    vfprintf(stderr, format, arguments);
+    fprintf(stderr, "%s\n", cli_style(stderr, CLI_PLAIN));
+    va_end(arguments);
+    fflush(stderr);
+}
+
+void cli_progress_train(const struct oct_progress *p, const struct cli_quantizers *quantizers) {
     if (state.quiet) {
         return;
     }
     if (p->phase == OCT_PHASE_EPOCH_END) {
         if (state.live) {
-            print_row(p);
+            print_row(p, quantizers);
         } else {
-            print_plain(p);
+            print_plain(p, quantizers);
         }
         return;
     }

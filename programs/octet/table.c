@@ -218,3 +218,25 @@ struct cli_text cli_decimals(double x, int digits) {
     }
     return out;
 }
+
+struct cli_text cli_percent(double share, int digits) {
+    struct cli_text out;
+    snprintf(out.text, sizeof out.text, "%.28s %%", cli_decimals(100 * share, digits).text);
+    return out;
+}
+
+struct cli_text cli_times(double ratio) {
+    struct cli_text out;
+    snprintf(out.text, sizeof out.text, "%.28s%s", cli_decimals(ratio, 2).text,
+             isfinite(ratio) ? " x" : "");
+    return out;
+}
+
+struct cli_text cli_part(double ratio) {
+    if (!(ratio > 0 && ratio < 1)) {
+        return cli_times(ratio);
+    }
+    struct cli_text out;
+    snprintf(out.text, sizeof out.text, "1/%.28s", cli_decimals(1 / ratio, 2).text);
+    return out;
+}
