@@ -3,6 +3,7 @@
 """Ctrl-C: the first stops after the step and reports what was learned (130), the second ends it."""
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -13,10 +14,13 @@ from octet_cli import (OCTET, PATIENCE_S, TINY, Terminal, check, contains, envir
 ENDLESS = ["train", *TINY, "--epochs", "1000000"]
 
 
-def stop_after_an_epoch(number, *more):
-    """Runs, waits for the first epoch's line, sends the signal; returns code, stdout, stderr."""
+def stop_after_an_epoch(number, *more, begun=None):
+    """Runs, waits for the first epoch's line (behind the line `begun`), sends the signal; returns code,
+    stdout, stderr."""
     process = subprocess.Popen([OCTET, *ENDLESS, *more], stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+    if begun:
+        contains(process.stderr.readline().decode(), begun, "the run began")
     first = process.stderr.readline().decode()
     contains(first, "epoch 1/1000000", "the run began")
     process.send_signal(number)
@@ -47,6 +51,34 @@ if has_json():
         check(value.get("epochs", 0) >= 1, f"SIGINT with --json: epochs {value.get('epochs')}")
         check(isinstance(value.get("accuracy"), float), f"accuracy {value.get('accuracy')}")
         check(os.path.getsize(path) > 1000, "SIGINT with --save: what was learned is saved")
+
+# With --compare: stopped in the first run, there is no second; stopped in the second, which is long in
+# int8-sim, the first is reported whole, and beside it what the second had learned.
+code, out, err = stop_after_an_epoch(signal.SIGINT, "--compare", "fp32", begun="run 1 of 2: int8")
+equal(code, 130, "SIGINT in the first of two runs: exit", out, err)
+contains(out, ", interrupted", "SIGINT in the first of two runs")
+check("run 2 of 2" not in err and "fp32" not in out, "the second run did not begin", out, err)
+SECOND = ["train", *TINY, "--model", "resnet20:width=8,blocks=1", "--epochs", "20", "--compare", "int8-sim"]
+for more in ([], ["--json"]) if has_json() else ([],):
+    process = subprocess.Popen([OCTET, *SECOND, *more], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+    lines = [process.stderr.readline().decode() for _ in range(22)]
+    contains(lines[21], "run 2 of 2: int8-sim", "the second run began")
+    process.send_signal(signal.SIGINT)
+    out, err = (text.decode() for text in process.communicate(timeout=PATIENCE_S))
+    equal(process.returncode, 130, "SIGINT in the second run: exit", out, err)
+    contains(err, "stopping after this step", "SIGINT in the second run")
+    if more:
+        value = json.loads(out)
+        equal((value["interrupted"], value["compare"]["interrupted"]), (True, True), "interrupted")
+        equal(value["epochs"], 20, "epochs of the first run")
+        check(value["compare"]["epochs"] < 20, f"epochs of the second: {value['compare']['epochs']}")
+        check(0 <= value["accuracy"] <= 100, f"accuracy of the first run: {value['accuracy']}")
+    else:
+        contains(out, "int8 beside int8-sim, 20 epochs\n", "SIGINT in the second run: title")
+        contains(out, "int8-sim, stopped", "SIGINT in the second run: its column")
+        check(re.search(r"^epochs +20 +\d+$", out, re.M), "SIGINT in the second run: epochs", out)
+        check(re.search(r"^accuracy +\d+\.\d\d % +\d+\.\d\d %", out, re.M), "two accuracies", out)
 
 # On a terminal: stopped in the first epoch, before any row; the bar is gone.
 terminal = Terminal("train", "--data", "synthetic:samples=20000,size=8", "--threads", "1")

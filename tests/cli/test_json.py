@@ -26,12 +26,12 @@ equal(octet("version").out.strip(), f"octet {version}", "version in text and JSO
 equal(octet_json("--version").get("version"), version, "--version --json")
 
 info = octet_json("info")
-if has_keys(info, ["version", "cpu", "kernels", "engines", "models", "norms", "datasets",
-                   "schedules", "build"], "info"):
+if has_keys(info, ["version", "cpu", "kernels", "engines", "models", "norms", "recipes",
+                   "datasets", "schedules", "build"], "info"):
     has_keys(info["cpu"], ["brand", "level", "machine_level", "threads"], "info cpu")
     has_keys(info["build"], ["compiler", "with", "without"], "info build")
     check("jansson" in info["build"]["with"], "info build names jansson", info["build"])
-    for kind in ("engines", "models", "norms", "datasets", "schedules"):
+    for kind in ("engines", "models", "norms", "recipes", "datasets", "schedules"):
         check(len(info[kind]) > 0, f"info lists {len(info[kind])} {kind}")
         for row in info[kind]:
             has_keys(row, ["name", "summary", "available", "unavailable"], f"info {kind}")
@@ -52,17 +52,19 @@ equal([command["name"] for command in only["commands"]], ["train"], "train --hel
 run = octet_json("train", *TINY, "--epochs", "1", "--lr", "0.05", "--weight-decay", "5e-4")
 keys = ["accuracy", "accuracy_nodes", "loss", "train_loss", "consensus_distance", "bytes_sent",
         "samples_per_s", "seconds", "epochs", "n_parameters", "workspace_bytes", "state_bytes",
-        "model_sha256", "interrupted", "config"]
+        "model_sha256", "interrupted", "saved", "compare", "quantizers", "config"]
 if has_keys(run, keys, "train"):
     for key in keys[:12]:
         check(is_number(run[key]), f"train {key} is a number: {run[key]!r}")
     check(0 <= run["accuracy"] <= 100, f"train accuracy in per cent: {run['accuracy']}")
     equal(run["epochs"], 1, "train epochs")
     equal(run["interrupted"], False, "train interrupted")
+    equal((run["saved"], run["compare"], run["quantizers"]), (None, None, None), "train: not asked for")
     check(len(run["model_sha256"]) == 64 and set(run["model_sha256"]) <= set("0123456789abcdef"),
           f"train model_sha256: {run['model_sha256']}")
     config = run["config"]
-    for key, value in (("model", "resnet20"), ("batch", 16), ("epochs", 1), ("lr", 0.05),
+    for key, value in (("model", "resnet20"), ("precision", "int8"), ("norm", "range-evonorm"),
+                       ("precision_recipe", "octet"), ("activation_rounding", "nearest"), ("batch", 16), ("epochs", 1), ("lr", 0.05),
                        ("weight_decay", 5e-4), ("seed", 1), ("data", TINY[1])):
         equal(config.get(key), value, f"train config {key}")
     again = octet_json("train", *TINY, "--epochs", "1", "--lr", "0.05", "--weight-decay", "5e-4",
@@ -84,15 +86,21 @@ equal(done.err, "", "train --json --quiet: stderr")
 
 # --- bench -------------------------------------------------------------------------------------
 
-bench = octet_json("bench", "step", "--seconds", "0.1", "--batch", "4", "--nodes", "1",
+bench = octet_json("bench", "step", "--seconds", "0.05", "--batch", "4", "--nodes", "1",
                    "--threads", "1", "--data", TINY[1], "--profile")
-check(len(bench.get("rows", [])) == 1, f"bench step: {len(bench.get('rows', []))} row")
+equal([(row.get("precision"), row.get("norm")) for row in bench.get("rows", [])],
+      [("fp32", "evonorm-s0"), ("int8", "range-evonorm")], "bench step: rows")
 for row in bench.get("rows", []):
-    has_keys(row, ["precision", "samples_per_s", "floor_samples_per_s", "share_of_floor",
-                   "workspace_bytes", "state_bytes", "wire_bytes"], "bench step row")
-    equal(row["precision"], "fp32", "bench step precision")
+    has_keys(row, ["precision", "norm", "samples_per_s", "speedup", "floor_samples_per_s",
+                   "share_of_floor", "workspace_bytes", "workspace_ratio", "state_bytes",
+                   "wire_bytes"], "bench step row")
+    first = bench["rows"][0]
+    for ratio, key in (("speedup", "samples_per_s"), ("workspace_ratio", "workspace_bytes")):
+        check(abs(row[ratio] - row[key] / first[key]) < 1e-9 * row[ratio],
+              f"bench step {ratio} {row[ratio]} is {row[key]} / {first[key]}")
     check(row["samples_per_s"] > 0, f"bench step samples_per_s: {row['samples_per_s']}")
     check(row["floor_samples_per_s"] > 0, f"bench step floor: {row['floor_samples_per_s']}")
+equal({row["precision"] for row in bench.get("profile", [])}, {"fp32", "int8"}, "bench step profile")
 check(len(bench.get("profile", [])) > 10, f"bench step profile: {len(bench.get('profile', []))} rows")
 for row in bench.get("profile", [])[:1]:
     has_keys(row, ["precision", "layer", "op", "ms", "share", "is_product"], "bench step profile")

@@ -52,6 +52,26 @@ for columns in (40, 80, 120):
         check(any(line.startswith(row + " ") for line in screen), f"{columns} columns: result '{row}'")
     contains(terminal.raw.decode(), "\x1b[32m", f"{columns} columns: in colour")
 
+# Two runs, and quantizers: headings for each run, and everything fits.
+for columns in (80, 120):
+    terminal = Terminal("train", *TINY, "--epochs", "2", "--compare", "fp32", "--trace-quant",
+                        columns=columns)
+    equal(terminal.finish(), 0, f"--compare --trace-quant on {columns} columns: exit", terminal.raw)
+    screen = terminal.screen()
+    wide = [line for line in screen if len(line) > columns]
+    equal(wide, [], f"--compare --trace-quant: lines that do not fit {columns} columns")
+    for piece in ("run 1 of 2: int8, range-evonorm", "run 2 of 2: fp32, evonorm-s0"):
+        check(piece in screen, f"{columns} columns: a line {piece!r}", screen)
+    heads = [line for line in screen if "test acc" in line]
+    equal(len(heads), 2, f"{columns} columns: headings of the epochs", screen)
+    equal(["clip val" in line and "clip grad" in line for line in heads], [True, False],
+          f"{columns} columns: clip rates in the run that is traced")
+    rows = [line for line in screen if re.match(r" *\d/2 ", line)]
+    equal([len(row) for row in rows], [len(heads[i // 2]) for i in range(4)],
+          f"{columns} columns: rows are aligned")
+    for row in ("norm ", "samples/s ", "workspace ", "stem ", "classifier "):
+        check(any(line.startswith(row) for line in screen), f"{columns} columns: a row {row!r}", screen)
+
 terminal = Terminal(*RUN, env=environment(TERM="xterm", NO_COLOR="1"))
 equal(terminal.finish(), 0, "NO_COLOR: exit")
 check(not re.search(rb"\x1b\[[0-9;]*m", terminal.raw), "NO_COLOR: no colours", terminal.raw)
@@ -81,7 +101,10 @@ terminal = Terminal("train", "--batch", "8x")
 equal(terminal.finish(), 2, "wrong usage on a terminal: exit")
 equal(len([line for line in terminal.screen() if line]), 2, "wrong usage on a terminal: lines")
 
-for command in (["data", "list"], ["info"], ["bench", "kernels", "--only", "add_f32"], ["help"]):
+GRADIENTS = ["bench", "gradients", *TINY, "--steps", "1", "--batches", "1"]
+STEP = ["bench", "step", *TINY[:4], "--threads", "1", "--seconds", "0.01"]
+for command in (["data", "list"], ["info"], ["bench", "kernels", "--only", "add_f32"], ["help"],
+                STEP, GRADIENTS, [*GRADIENTS, "--recipes", "octet,octet:range=full,octet:mask=no,paper"]):
     terminal = Terminal(*command, columns=80)
     equal(terminal.finish(), 0, f"{command} on a terminal: exit", terminal.raw)
     # A word longer than the room for it, such as a path, is never cut.

@@ -5,8 +5,8 @@ from octet_cli import check, contains, environment, equal, finish, has_json, lac
 
 # --- help goes to stdout, exit 0 ---------------------------------------------------------------
 
-COMMANDS = ["train", "bench step", "bench kernels", "data list", "data get", "data verify", "info",
-            "help", "version"]
+COMMANDS = ["train", "bench step", "bench kernels", "bench gradients", "data list", "data get",
+            "data verify", "info", "help", "version"]
 
 overview = octet()
 equal(overview.code, 0, "octet alone: exit", overview)
@@ -28,7 +28,8 @@ for command in COMMANDS:
     equal(by_word.out, by_option.out, f"help {command} is {command} --help")
     check(by_option.out.startswith(f"octet {command}"), f"{command} --help names it", by_option)
     lines = by_option.out.count("\n")
-    check(lines <= 60, f"{command} --help is about one screen: {lines} lines")
+    most = 70 if command == "train" else 60  # the whole option table is a little more
+    check(lines <= most, f"{command} --help is about one screen: {lines} lines")
     widest = max(len(line) for line in by_option.out.splitlines())
     check(widest <= 80, f"{command} --help fits 80 columns: {widest}")
 
@@ -37,9 +38,16 @@ for group in ("bench", "data"):
     equal((one.code, one.out), (0, other.out), f"help {group} is {group} --help")
 
 train_help = octet("train", "--help").out
-for piece in ("--weight-decay X", "[1e-4]", "--norm NAME", "batchnorm", "[evonorm-s0]", "crop-flip",
-              "--save FILE", "Examples", "octet train"):
+for piece in ("--weight-decay X", "[1e-4]", "--norm NAME", "range-batchnorm", "crop-flip",
+              "{int8, fp32, int8-sim} [int8]", "--precision-recipe NAME", "octet[:...], paper[:...]",
+              "--activation-rounding NAME", "{nearest, stochastic}", "--compare PRECISION",
+              "--trace-quant", "--save FILE", "Examples", "octet train"):
     contains(train_help, piece, "train --help")
+flat = " ".join(train_help.split())
+contains(flat, "print both {int8, fp32, int8-sim}", "train --help: choices of --compare")
+contains(flat, "by itself: range-evonorm in int8, evonorm-s0 in fp32", "train --help: default norms")
+contains(octet("bench", "step", "--help").out, "[fp32,int8]", "bench step --help")
+contains(octet("bench", "gradients", "--help").out, "[paper,octet]", "bench gradients --help")
 
 for arguments in (["version"], ["--version"], ["-V"]):
     done = octet(*arguments)
@@ -58,13 +66,16 @@ for spelling in (["--weight-decay", "0x"], ["--weight_decay", "0x"], ["--weight_
 
 # --- wrong usage: arguments, and what the message must contain ---------------------------------
 
+# Data that is not there: whoever looked for it would say so, and exit with 1.
+NO_DATA = ["--data", "cifar10", "--data-dir", "/no/such/folder"]
+
 WRONG = [
     # commands
     (["trian"], ["'trian' is no command", "did you mean 'octet train'?"]),
     (["dtaa", "list"], ["'dtaa' is no command", "did you mean 'octet data'?"]),
     (["frobnicate"], ["'frobnicate' is no command", "octet help"]),
-    (["bench"], ["needs one more word", "step, kernels"]),
-    (["bench", "stp"], ["'stp' is no part of 'octet bench'", "step, kernels"]),
+    (["bench"], ["needs one more word", "step, kernels, gradients"]),
+    (["bench", "stp"], ["'stp' is no part of 'octet bench'", "step, kernels, gradients"]),
     (["data"], ["list, get, verify"]),
     (["--seed=3", "info"], ["'--seed=3' comes before the command", "octet COMMAND --seed=3"]),
     (["help", "trian"], ["'trian' is no command"]),
@@ -108,6 +119,31 @@ WRONG = [
     (["train", "--data", "cifar"], ["--data is 'cifar'", "cifar10"]),
     (["train", "--data", "synthetic:sampels=5"], ["sampels"]),
     (["train", "--data", "synthetic:samples=8x"], ["samples", "'8x'"]),
+    # precisions and recipes: refused before any data is read
+    (["train", "--precision", "int4"], ["--precision is 'int4'", "int8, fp32, int8-sim", "'int8'?"]),
+    (["train", "--activation-rounding", "up"], ["--activation-rounding is 'up'", "nearest"]),
+    (["train", "--precision-recipe", "octt"], ["--precision-recipe is 'octt'", "did you mean 'octet'?"]),
+    (["train", *NO_DATA, "--precision-recipe", "octet:range=ful"],
+     ["--precision-recipe octet: range is 'ful'", "mean, full"]),
+    (["train", *NO_DATA, "--precision-recipe", "octet:rnage=full"], ["no option 'rnage'", "range, mask"]),
+    (["train", *NO_DATA, "--precision-recipe", "octet:mask=no,mask=yes"], ["mask is given twice"]),
+    (["train", *NO_DATA, "--precision-recipe", "octet:"], ["--precision-recipe octet: range has no value"]),
+    (["train", *NO_DATA, "--compare", "int8"], ["--compare is 'int8', the precision of the run itself"]),
+    (["train", *NO_DATA, "--precision", "fp32", "--compare=fp32"], ["--compare is 'fp32'", "another"]),
+    (["train", *NO_DATA, "--compare", "fp31"], ["--compare is 'fp31'", "did you mean 'fp32'?"]),
+    (["train", "--compare"], ["--compare needs a value, one of: int8, fp32, int8-sim"]),
+    (["train", *NO_DATA, "--precision", "fp32", "--trace-quant"], ["--trace-quant", "--precision is 'fp32'"]),
+    (["train", "--trace-quant=yes"], ["--trace-quant takes no value"]),
+    (["train", "--recipes", "octet"], ["--recipes is an option of 'octet bench gradients'"]),
+    (["bench", "gradients", "--recipes", "octt"], ["--recipes is 'octt'", "did you mean 'octet'?"]),
+    (["bench", "gradients", *NO_DATA, "--recipes", "paper,octet:mask=maybe"],
+     ["--recipes octet: mask is 'maybe'", "no, yes"]),
+    (["bench", "gradients", "--recipes", "paper,,octet"], ["--recipes is ''", "octet, paper"]),
+    (["bench", "gradients", *NO_DATA, "--recipes", "octet,octet,octet,octet,octet,paper"],
+     ["--recipes has more than 5"]),
+    (["bench", "gradients", "--steps", "-1"], ["--steps is '-1'", "from 0 to"]),
+    (["bench", "gradients", "--batches", "0"], ["--batches is '0'", "from 1 to"]),
+    (["bench", "step", "--precision-recipe", "octet:range=ful"], ["range is 'ful'"]),
     (["bench", "step", "--precision", "fp32,fp31"], ["--precision is 'fp31'", "fp32"]),
     (["bench", "step", "--precision", "fp32,"], ["--precision is ''"]),
     (["bench", "step", "--seconds", "0"], ["--seconds is '0'", "from 0.01 to 3600"]),

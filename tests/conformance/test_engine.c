@@ -48,6 +48,11 @@ static struct oct__tensor vector(int c) {
     return f32(1, 1, 1, c);
 }
 
+static struct oct__tensor as(struct oct__tensor t, enum oct__dtype dtype) {
+    t.dtype = dtype;
+    return t;
+}
+
 static const struct oct__tensor absent = {.n = 0};
 
 static int slide(int size, int kernel, int stride, int pad) {
@@ -78,8 +83,21 @@ static void describe_conv(struct call *call, struct dice *dice, int n, int h, in
     case OCT_OP_CONV_DGRAD:
         a->t[0] = y, a->t[1] = weight, a->t[2] = x;
         break;
-    default:
+    case OCT_OP_CONV_WGRAD:
         a->t[0] = x, a->t[1] = y, a->t[2] = weight, a->t[3] = bias;
+        break;
+    case OCT_OP_CONV_U8:
+        a->t[0] = as(x, OCT_DTYPE_U8), a->t[1] = vector(OCT_GRID);
+        a->t[2] = as(weight, OCT_DTYPE_S8), a->t[3] = as(y, OCT_DTYPE_S32);
+        break;
+    case OCT_OP_CONV_S8_DGRAD:
+        a->t[0] = as(y, OCT_DTYPE_S8), a->t[1] = as(weight, OCT_DTYPE_S8);
+        a->t[2] = as(x, OCT_DTYPE_S32);
+        break;
+    default: /* CONV_U8_WGRAD */
+        a->t[0] = as(x, OCT_DTYPE_U8), a->t[1] = vector(OCT_GRID);
+        a->t[2] = as(y, dice_below(dice, 2) ? OCT_DTYPE_BF16 : OCT_DTYPE_F32);
+        a->t[3] = weight, a->t[4] = bias;
         break;
     }
 }
@@ -134,6 +152,107 @@ static void describe_norm(struct call *call, struct dice *dice, int n, int h, in
     memcpy(a->t, operands[call->op - OCT_OP_BATCH_NORM], sizeof a->t);
 }
 
+static void describe_range(struct call *call, struct dice *dice, int n, int h, int w) {
+    struct oct__args *a = &call->args;
+    const int groups = 1 + dice_below(dice, 4), c = groups * (1 + dice_below(dice, 9));
+    struct oct__tensor x = f32(n, h, w, c), v = vector(c);
+    struct oct__tensor s = f32(n, 1, 1, groups); /* scales */
+    a->attr.norm.groups = groups;
+    a->attr.norm.eps = 1e-5F;
+    a->attr.norm.momentum = 0.9F;
+    a->attr.norm.quantize_scale = dice_below(dice, 2);
+    const struct oct__tensor operands[][OCT_ARGS_MOST] = {
+        [OCT_OP_RANGE_EVONORM - OCT_OP_RANGE_EVONORM] = {x, v, v, v, s, s, x},
+        [OCT_OP_RANGE_EVONORM_GRAD - OCT_OP_RANGE_EVONORM] = {x, v, v, s, s, x, x, v, v, v},
+        [OCT_OP_RANGE_BATCH_NORM - OCT_OP_RANGE_EVONORM] = {x, v, v, v, v, v, v, v, x},
+        [OCT_OP_RANGE_BATCH_NORM_EVAL - OCT_OP_RANGE_EVONORM] = {x, v, v, v, v, x},
+        [OCT_OP_RANGE_BATCH_NORM_GRAD - OCT_OP_RANGE_EVONORM] = {x, v, v, v, v, x, x, v, v},
+    };
+    memcpy(a->t, operands[call->op - OCT_OP_RANGE_EVONORM], sizeof a->t);
+}
+
+/* Operations that read or write bytes, gradients apart. */
+static void describe_quant(struct call *call, struct dice *dice, struct oct__tensor x) {
+    struct oct__args *a = &call->args;
+    const struct oct__tensor q = as(x, OCT_DTYPE_U8), sums = as(x, OCT_DTYPE_S32);
+    const struct oct__tensor grid = vector(OCT_GRID), running = vector(2);
+    const struct oct__tensor scale = vector(dice_below(dice, 2) ? x.c : 1); /* of w */
+    const struct oct__tensor bias = dice_below(dice, 2) ? vector(x.c) : absent;
+    const struct oct__tensor w = f32(x.c, 3, 3, 1 + dice_below(dice, 5));
+    const struct oct__quant_attr quant = {.range = (enum oct__range)dice_below(dice, 3),
+                                          .stochastic = dice_below(dice, 2)};
+    const int groups = x.c % 3 == 0 ? 3 : 1;
+    const struct oct__tensor v = vector(x.c), stat = f32(x.n, 1, 1, groups);
+    const struct oct__tensor operands[][OCT_ARGS_MOST] = {
+        [OCT_OP_QUANTIZE - OCT_OP_QUANTIZE] = {x, running, q, grid},
+        [OCT_OP_DEQUANTIZE - OCT_OP_QUANTIZE] = {q, grid, x},
+        [OCT_OP_SUMS_QUANTIZE - OCT_OP_QUANTIZE] = {sums, grid, scale, bias, running, q, grid},
+        [OCT_OP_SUMS_DEQUANTIZE - OCT_OP_QUANTIZE] = {sums, grid, scale, bias, x},
+        [OCT_OP_WEIGHT_QUANTIZE - OCT_OP_QUANTIZE] = {w, as(w, OCT_DTYPE_S8), scale},
+        [OCT_OP_VECTOR_QUANTIZE - OCT_OP_QUANTIZE] = {v, v},
+        [OCT_OP_ADD_U8 - OCT_OP_QUANTIZE] = {q, grid, q, grid, running, q, grid},
+        [OCT_OP_RANGE_EVONORM_U8 -
+            OCT_OP_QUANTIZE] = {q, grid, v, v, v, running, stat, stat, q, grid},
+    };
+    memcpy(a->t, operands[call->op - OCT_OP_QUANTIZE], sizeof a->t);
+    a->attr.quant = quant;
+    if (call->op == OCT_OP_RANGE_EVONORM_U8) {
+        a->attr.norm = (struct oct__norm_attr){
+            .groups = groups, .eps = 1e-5F, .quantize_scale = dice_below(dice, 2), .quant = quant};
+    }
+}
+
+/* Gradients: parts of any type, masked or not. */
+static void describe_quant_grad(struct call *call, struct dice *dice, struct oct__tensor x) {
+    static const enum oct__dtype types[] = {OCT_DTYPE_F32, OCT_DTYPE_BF16, OCT_DTYPE_S32,
+                                            OCT_DTYPE_S8};
+    struct oct__args *a = &call->args;
+    const struct oct__tensor one = vector(1), each = f32(x.n, 1, 1, 1), grid = vector(OCT_GRID);
+    const struct oct__tensor s8 = as(x, OCT_DTYPE_S8), u8 = as(x, OCT_DTYPE_U8);
+    const struct oct__tensor out = as(x, dice_below(dice, 2) ? OCT_DTYPE_F32 : OCT_DTYPE_BF16);
+    const struct oct__tensor scale = dice_below(dice, 2) ? one : each, v = vector(x.c);
+    const int groups = x.c % 3 == 0 ? 3 : 1;
+    const struct oct__tensor stat = f32(x.n, 1, 1, groups);
+    switch (call->op) {
+    case OCT_OP_RANGE_EVONORM_U8_GRAD:
+        a->attr.norm = (struct oct__norm_attr){.groups = groups, .eps = 1e-5F};
+        a->attr.norm.quant.mask = dice_below(dice, 2);
+        memcpy(a->t,
+               (struct oct__tensor[OCT_ARGS_MOST]){u8, grid, v, v, stat, stat, s8, scale, out, v, v,
+                                                   v},
+               sizeof a->t);
+        return;
+    case OCT_OP_GRAD_MASK:
+        a->t[0] = a->t[3] = s8, a->t[1] = u8, a->t[2] = grid;
+        return;
+    case OCT_OP_QUANT_COUNT:
+        a->t[0] = dice_below(dice, 2) ? u8 : s8;
+        a->t[1] = a->t[0].dtype == OCT_DTYPE_U8 ? grid : scale;
+        a->t[2] = vector(4);
+        return;
+    default:
+        break;
+    }
+    for (int part = 0; part < 2; part++) {
+        const struct oct__tensor t = as(x, types[dice_below(dice, 4)]);
+        const int has_scale = t.dtype == OCT_DTYPE_S32 || t.dtype == OCT_DTYPE_S8;
+        if (part == 0 || dice_below(dice, 3)) {
+            a->t[2 * part] = t;
+            a->t[2 * part + 1] = has_scale ? dice_below(dice, 2) ? one : each : absent;
+        }
+    }
+    if (dice_below(dice, 2)) {
+        a->t[4] = u8, a->t[5] = grid;
+    }
+    if (call->op == OCT_OP_GRAD_JOIN) {
+        a->t[6] = out;
+    } else {
+        a->t[6] = dice_below(dice, 3) == 0 ? absent : dice_below(dice, 2) ? one : v;
+        a->t[7] = s8;
+        a->t[8] = scale;
+    }
+}
+
 static void describe(struct call *call, enum oct__op op, struct dice *dice) {
     memset(call, 0, sizeof *call);
     call->op = op;
@@ -158,6 +277,9 @@ static void describe(struct call *call, enum oct__op op, struct dice *dice) {
     case OCT_OP_CONV:
     case OCT_OP_CONV_DGRAD:
     case OCT_OP_CONV_WGRAD:
+    case OCT_OP_CONV_U8:
+    case OCT_OP_CONV_S8_DGRAD:
+    case OCT_OP_CONV_U8_WGRAD:
         describe_conv(call, dice, n, h, w);
         break;
     case OCT_OP_RELU:
@@ -185,6 +307,30 @@ static void describe(struct call *call, enum oct__op op, struct dice *dice) {
     case OCT_OP_EVONORM:
     case OCT_OP_EVONORM_GRAD:
         describe_norm(call, dice, n, h, w);
+        break;
+    case OCT_OP_RANGE_EVONORM:
+    case OCT_OP_RANGE_EVONORM_GRAD:
+    case OCT_OP_RANGE_BATCH_NORM:
+    case OCT_OP_RANGE_BATCH_NORM_EVAL:
+    case OCT_OP_RANGE_BATCH_NORM_GRAD:
+        describe_range(call, dice, n, h, w);
+        break;
+    case OCT_OP_QUANTIZE:
+    case OCT_OP_DEQUANTIZE:
+    case OCT_OP_SUMS_QUANTIZE:
+    case OCT_OP_SUMS_DEQUANTIZE:
+    case OCT_OP_WEIGHT_QUANTIZE:
+    case OCT_OP_VECTOR_QUANTIZE:
+    case OCT_OP_ADD_U8:
+    case OCT_OP_RANGE_EVONORM_U8:
+        describe_quant(call, dice, x);
+        break;
+    case OCT_OP_RANGE_EVONORM_U8_GRAD:
+    case OCT_OP_GRAD_JOIN:
+    case OCT_OP_GRAD_QUANTIZE:
+    case OCT_OP_GRAD_MASK:
+    case OCT_OP_QUANT_COUNT:
+        describe_quant_grad(call, dice, x);
         break;
     case OCT_OP_LOSS:
         a->t[0] = f32(n, 1, 1, 2 + c);
@@ -225,6 +371,7 @@ static void fill_integers(const struct call *call, int i, struct dice *dice, voi
     const struct oct__args *a = &call->args;
     const size_t n = oct__tensor_count(&a->t[i]);
     int32_t *words = to;
+    uint16_t *halves = to;
     uint8_t *bytes = to;
     for (size_t j = 0; j < n; j++) {
         if (call->op == OCT_OP_BATCH && i == 0) {
@@ -234,17 +381,49 @@ static void fill_integers(const struct call *call, int i, struct dice *dice, voi
             words[j] = dice_below(dice, range[j % 5]) + least[j % 5];
         } else if (call->op == OCT_OP_LOSS) {
             words[j] = dice_below(dice, a->t[0].c + 1) - 1;
+        } else if (a->t[i].dtype == OCT_DTYPE_S32) {
+            words[j] = dice_below(dice, 200001) - 100000;
+        } else if (a->t[i].dtype == OCT_DTYPE_BF16) { /* ±0.5 … 2 */
+            halves[j] = (uint16_t)(0x3f00 + dice_below(dice, 256) + 0x8000 * dice_below(dice, 2));
+        } else if (call->op >= OCT_OP_CONV_U8 && call->op <= OCT_OP_QUANT_COUNT) {
+            bytes[j] = (uint8_t)dice_below(dice, 256);
         } else { /* MAX_POOL_GRAD: place 0 exists in every window */
             bytes[j] = 0;
         }
     }
 }
 
-/* Standard deviations and variances must be positive. */
-static int is_positive(enum oct__op op, int i) {
-    return (op == OCT_OP_BATCH_NORM_EVAL && i == 4) || (op == OCT_OP_BATCH_NORM && i == 4) ||
-           (op == OCT_OP_BATCH_NORM_GRAD && i == 3) || (op == OCT_OP_GROUP_NORM_GRAD && i == 3) ||
-           (op == OCT_OP_EVONORM_GRAD && i == 4);
+/* Operands that cannot be just any floats: + must be positive (deviations, variances, scales), g is a
+ * grid. */
+static const char *const meanings[OCT_OP_COUNT] = {
+    [OCT_OP_BATCH_NORM] = "....+",
+    [OCT_OP_BATCH_NORM_EVAL] = "....+",
+    [OCT_OP_BATCH_NORM_GRAD] = "...+",
+    [OCT_OP_GROUP_NORM_GRAD] = "...+",
+    [OCT_OP_EVONORM_GRAD] = "....+",
+    [OCT_OP_RANGE_EVONORM_GRAD] = "...++",
+    [OCT_OP_RANGE_BATCH_NORM] = "....+",
+    [OCT_OP_RANGE_BATCH_NORM_EVAL] = "....+",
+    [OCT_OP_RANGE_BATCH_NORM_GRAD] = "...++",
+    [OCT_OP_CONV_U8] = ".g",
+    [OCT_OP_CONV_U8_WGRAD] = ".g",
+    [OCT_OP_DEQUANTIZE] = ".g",
+    [OCT_OP_SUMS_QUANTIZE] = ".g+",
+    [OCT_OP_SUMS_DEQUANTIZE] = ".g+",
+    [OCT_OP_ADD_U8] = ".g.g",
+    [OCT_OP_RANGE_EVONORM_U8] = ".g",
+    [OCT_OP_RANGE_EVONORM_U8_GRAD] = ".g..++.+",
+    [OCT_OP_GRAD_JOIN] = ".+.+.g",
+    [OCT_OP_GRAD_QUANTIZE] = ".+.+.g+",
+    [OCT_OP_GRAD_MASK] = "..g",
+    [OCT_OP_QUANT_COUNT] = ".g",
+};
+
+static char meaning_of(const struct call *call, int i) {
+    const char *letters = meanings[call->op];
+    char letter = letters && (size_t)i < strlen(letters) ? letters[i] : '.';
+    /* QUANT_COUNT has a grid for u8, scales for s8. */
+    return letter == 'g' && call->args.t[i].c != OCT_GRID ? '+' : letter;
 }
 
 static void fill(struct call *call, struct dice *dice) {
@@ -267,9 +446,15 @@ static void fill(struct call *call, struct dice *dice) {
                 fill_integers(call, i, dice, to);
                 continue;
             }
+            if (meaning_of(call, i) == 'g') {
+                float scale = 0.01F + 0.001F * (float)dice_below(dice, 20);
+                const float grid[OCT_GRID] = {scale, 1 / scale, (float)(85 * dice_below(dice, 4))};
+                memcpy(values, grid, sizeof grid);
+                continue;
+            }
             for (size_t j = 0; j < oct__tensor_count(t); j++) {
                 double v = dice_normal(dice);
-                values[j] = (float)(is_positive(call->op, i) ? 0.3 + fabs(v) : v);
+                values[j] = (float)(meaning_of(call, i) == '+' ? 0.3 + fabs(v) : v);
                 if (call->op == OCT_OP_NONFINITE && j % 7 == (size_t)node) {
                     values[j] = j % 2 ? NAN : -INFINITY;
                 }
@@ -514,7 +699,7 @@ static double check_call(int index, struct call *call, const struct result *expe
     struct result one = {{NULL}};
     EXPECT_OK(run(engine, call, 0, N_NODES, 1, &one));
     check_untouched(who, call, &one, 0, N_NODES);
-    double error = largest_error(who, call, &one, expected);
+    double error = engine->kind->is_oracle ? 0 : largest_error(who, call, &one, expected);
     for (int node = 0; node < N_NODES; node++) {
         struct result alone = {{NULL}};
         EXPECT_OK(run(engine, call, node, 1, 1, &alone));

@@ -17,26 +17,36 @@ static void compare_with_portable(struct run_form form, int most_threads) {
         char name[128];
         EXPECT_OK(hollow_open(form.n_threads, &hollow));
         struct outcome found = outcome_on(hollow, &form);
-        snprintf(name, sizeof name, "%s, %s, %d nodes, %d threads", form.model, form.norm,
-                 form.n_nodes, form.n_threads);
+        snprintf(name, sizeof name, "%s, %s, %s, %d nodes, %d threads", form.model,
+                 form.recipe ? "int8" : "fp32", form.norm, form.n_nodes, form.n_threads);
         outcome_compare(name, &found, &expected);
         outcome_free(&found);
     }
     outcome_free(&expected);
 }
 
-static void every_norm_and_thread_count(void **state) {
-    (void)state;
+static void every_norm_and_thread_count(const char *recipe) {
     for (int i = 0; oct__norm_at(i); i++) {
         for (int n_nodes = 1; n_nodes <= 3; n_nodes += 2) {
             compare_with_portable((struct run_form){.model = "resnet20:width=4,blocks=1",
                                                     .data = "synthetic:samples=48,size=8",
                                                     .norm = oct__norm_at(i)->plugin.name,
+                                                    .recipe = recipe,
                                                     .n_nodes = n_nodes,
                                                     .batch = 20},
                                   n_nodes == 1 ? 2 : 4);
         }
     }
+}
+
+static void fp32(void **state) {
+    (void)state;
+    every_norm_and_thread_count(NULL);
+}
+
+static void int8(void **state) {
+    (void)state;
+    every_norm_and_thread_count("octet:weights=channel,gradients=sample");
 }
 
 static void resnet20(void **state) {
@@ -51,7 +61,8 @@ static void resnet20(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_norm_and_thread_count),
+        cmocka_unit_test(fp32),
+        cmocka_unit_test(int8),
         cmocka_unit_test(resnet20),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

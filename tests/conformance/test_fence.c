@@ -16,12 +16,12 @@
 #include "support/engines.h"
 #include "support/outcome.h"
 
-static void resnet20_trains_behind_the_fence(void **state) {
-    (void)state;
+static void trains_behind_the_fence(const char *recipe) {
     for (int i = 0; oct__norm_at(i); i++) {
         const struct run_form form = {.model = "resnet20",
                                       .data = "synthetic:samples=40,size=16",
                                       .norm = oct__norm_at(i)->plugin.name,
+                                      .recipe = recipe,
                                       .n_nodes = 1,
                                       .n_threads = 1,
                                       .batch = 6};
@@ -39,6 +39,16 @@ static void resnet20_trains_behind_the_fence(void **state) {
         outcome_free(&found);
         outcome_free(&expected);
     }
+}
+
+static void resnet20_trains_behind_the_fence(void **state) {
+    (void)state;
+    trains_behind_the_fence(NULL);
+}
+
+static void int8_trains_behind_the_fence(void **state) {
+    (void)state;
+    trains_behind_the_fence("octet");
 }
 
 /* --- biting ----------------------------------------------------------------------------------- */
@@ -178,6 +188,7 @@ static void operations_are_held_to_their_operands(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(resnet20_trains_behind_the_fence),
+        cmocka_unit_test(int8_trains_behind_the_fence),
         cmocka_unit_test_setup_teardown(touching_is_caught, open_run, close_run),
         cmocka_unit_test_setup_teardown(operations_are_held_to_their_operands, open_run, close_run),
     };

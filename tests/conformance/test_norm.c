@@ -101,14 +101,21 @@ static const struct {
     {"values around 1", 1, 0},
     {"values around 1e6", 1e6, 0},
     {"values around 1e15, whose squares are 1e30", 1e15, 0},
+    {"all negative", 0.1, -3},
+    {"all positive", 0.1, 3},
 };
 
 /* --- a norm in a small network ---------------------------------------------------------------- */
 
 /* input, norm, activation, (norm again,) a convolution as large as the map. */
-static void build(struct oct_graph *g, const struct oct_norm_kind *kind, int side, int channels,
-                  int is_twice) {
+static void build(struct oct_graph *g, const struct oct_norm_kind *kind, const char *recipe,
+                  int side, int channels, int is_twice) {
     EXPECT_OK(oct__graph_init(g, side, side, channels, CLASSES, kind));
+    if (recipe) {
+        struct oct__recipe read;
+        EXPECT_OK(oct__recipe_read(recipe, &read));
+        oct__graph_quantize(g, &read);
+    }
     int x = oct_graph_norm(g, "norm", oct_graph_input(g));
     x = oct_graph_activation(g, "act", x);
     if (is_twice) {
@@ -117,6 +124,22 @@ static void build(struct oct_graph *g, const struct oct_norm_kind *kind, int sid
     x = oct_graph_conv(g, "head", x, (struct oct_conv){.channels = CLASSES, .kernel = side});
     oct_graph_output(g, x);
     EXPECT_OK(oct__graph_check(g));
+}
+
+/* Statistics as they start, but ranges as if values between -4 and 4 had been seen. */
+static void write_stats(struct rig *rig, const struct oct_graph *g) {
+    float *stats = calloc(g->stats.n_elements + 1, sizeof *stats);
+    assert_non_null(stats);
+    oct__row_init(&g->stats, 7, stats);
+    for (size_t i = 0; i < g->n_layers; i++) {
+        if (g->layers[i].range >= 0) {
+            float *range = stats + g->stats.items[g->layers[i].range].offset;
+            range[0] = -4.0F;
+            range[1] = 4.0F;
+        }
+    }
+    rig_write_row(rig, OCT_HOME_STAT, 0, stats);
+    free(stats);
 }
 
 /* Opens a rig over `g` with its initial parameters and random images. */
@@ -143,6 +166,7 @@ static void open_rig(struct rig *rig, struct oct__engine *engine, const struct o
     oct__row_init(&g->params, 7, params);
     rig_open(rig, engine, g, &form, images, N_IMAGES, lut);
     rig_write_row(rig, OCT_HOME_PARAM, 0, params);
+    write_stats(rig, g);
     free(params);
 }
 
@@ -154,15 +178,16 @@ static void write_picks(struct rig *rig, int first) {
     rig_write_picks(rig, 0, picks);
 }
 
-static int check_inputs(struct oct__engine *engine, const struct oct_norm_kind *kind, int side,
-                        int channels, int batch) {
+static int check_inputs(struct oct__engine *engine, const struct oct_norm_kind *kind,
+                        const char *recipe, int side, int channels, int batch) {
     struct oct_graph g;
-    build(&g, kind, side, channels, 1);
+    build(&g, kind, recipe, side, channels, 1);
     for (size_t i = 0; i < OCT_COUNT_OF(inputs); i++) {
         struct rig rig;
         char what[160];
-        snprintf(what, sizeof what, "%s, %s, %dx%dx%dx%d, %s", engine->kind->plugin.name,
-                 kind->plugin.name, batch, side, side, channels, inputs[i].name);
+        snprintf(what, sizeof what, "%s, %s, %s, %dx%dx%dx%d, %s", engine->kind->plugin.name,
+                 kind->plugin.name, recipe ? recipe : "fp32", batch, side, side, channels,
+                 inputs[i].name);
         open_rig(&rig, engine, &g, OCT_MODE_TRAIN, batch, inputs[i].scale, inputs[i].offset);
         write_picks(&rig, 0);
         check_finite(&rig, what);
@@ -171,6 +196,8 @@ static int check_inputs(struct oct__engine *engine, const struct oct_norm_kind *
     oct__graph_fini(&g);
     return (int)OCT_COUNT_OF(inputs);
 }
+
+static const char *const recipes[] = {NULL, "octet", "paper", "octet:range=mean"};
 
 static void odd_inputs(void **state) {
     (void)state;
@@ -182,8 +209,10 @@ static void odd_inputs(void **state) {
         int n_steps = 0;
         for (int i = 0; oct__norm_at(i); i++) {
             for (size_t s = 0; s < OCT_COUNT_OF(shapes); s++) {
-                n_steps += check_inputs(engine, oct__norm_at(i), shapes[s].side, shapes[s].channels,
-                                        shapes[s].batch);
+                for (size_t r = 0; r < OCT_COUNT_OF(recipes); r++) {
+                    n_steps += check_inputs(engine, oct__norm_at(i), recipes[r], shapes[s].side,
+                                            shapes[s].channels, shapes[s].batch);
+                }
             }
         }
         print_message("%s: %d steps, every result finite\n", engine->kind->plugin.name, n_steps);
@@ -193,11 +222,12 @@ static void odd_inputs(void **state) {
 
 /* In evaluation, batches of one and of many give each sample the same logits: no norm looks at its
  * neighbours then. */
-static void check_alone(struct oct__engine *engine, const struct oct_norm_kind *kind) {
+static void check_alone(struct oct__engine *engine, const struct oct_norm_kind *kind,
+                        const char *recipe) {
     struct oct_graph g;
     struct rig rig;
     float together[N_IMAGES * CLASSES], alone[CLASSES];
-    build(&g, kind, 3, 4, 0);
+    build(&g, kind, recipe, 3, 4, 0);
     open_rig(&rig, engine, &g, OCT_MODE_EVAL, N_IMAGES, 1, 0.3);
     write_picks(&rig, 0);
     rig_forward(&rig);
@@ -216,8 +246,8 @@ static void check_alone(struct oct__engine *engine, const struct oct_norm_kind *
             }
         }
     }
-    print_message("%s, %s: first logit %.7g\n", engine->kind->plugin.name, kind->plugin.name,
-                  (double)together[0]);
+    print_message("%s, %s, %s: first logit %.7g\n", engine->kind->plugin.name, kind->plugin.name,
+                  recipe ? "int8" : "fp32", (double)together[0]);
     rig_close(&rig);
     oct__graph_fini(&g);
 }
@@ -227,7 +257,8 @@ static void evaluation_sees_one_sample_at_a_time(void **state) {
     struct oct__engine *engine;
     for (int e = 0; (engine = rig_engine_at(e, 1)); e++) {
         for (int i = 0; oct__norm_at(i); i++) {
-            check_alone(engine, oct__norm_at(i));
+            check_alone(engine, oct__norm_at(i), NULL);
+            check_alone(engine, oct__norm_at(i), "octet");
         }
         oct__engine_close(engine);
     }

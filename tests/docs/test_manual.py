@@ -70,7 +70,8 @@ for name, row in table.items():
     if row["type"] == "choice":
         choices = re.search(r"\{(.*)\}", text)
         check(bool(choices) and row["default"] in choices[1], f"train --help --{name} has choices", text)
-equal(sorted(set(train) - set(table)), ["save"], "options of train beside the table")
+equal(sorted(set(train) - set(table)), ["compare", "save", "trace-quant"],
+      "options of train beside the table")
 equal(common, ["json", "quiet", "verbose", "help"], "common options")
 
 # --- the man page ------------------------------------------------------------------------------
@@ -146,9 +147,11 @@ if JSON:
         equal({key: rows.get(name, {}).get(key) for key in ("type", "default", "placeholder", "summary")},
               {key: row[key] for key in ("type", "default", "placeholder", "summary")},
               f"help train --json: {name}")
+    equal(rows["compare"].get("choices"), rows["precision"]["choices"], "choices of --compare")
     info = octet_json("info")
     for option, kind in (("model", "models"), ("norm", "norms"), ("data", "datasets"),
-                         ("engine", "engines"), ("schedule", "schedules")):
+                         ("engine", "engines"), ("schedule", "schedules"),
+                         ("precision-recipe", "recipes")):
         equal(rows[option]["choices"], [row["name"] for row in info[kind]], f"choices of --{option}")
 
 # --- every command line that is shown would be accepted ----------------------------------------

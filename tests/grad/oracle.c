@@ -290,6 +290,134 @@ static void run_group(struct oracle *o, const struct oct__layer *layer, int want
     }
 }
 
+/* --- range norms ------------------------------------------------------------------------------ */
+
+/* What `sides` of an element says: how its gate is held, and whether it is its chunk's extreme. */
+enum { GATE_OFF = 1, GATE_ON = 2, LARGEST = 4, SMALLEST = 8 };
+
+/* The values that share a scale: how many, in how many chunks, and where they lie. */
+struct pool {
+    size_t count, n_chunks, length;
+    size_t *places; /* [count] elements of the layer's value */
+};
+
+static struct pool pool_open(size_t count) {
+    struct pool pool = {.count = count, .n_chunks = 1, .places = zeros(count, sizeof(size_t))};
+    for (size_t k = 2; k <= 16; k++) {
+        if (count % k == 0 && count / k >= 2) {
+            pool.n_chunks = k;
+        }
+    }
+    pool.length = count / pool.n_chunks;
+    return pool;
+}
+
+/* Marks the first largest and the first smallest value of a chunk. Two equal ones were computed
+ * alike from alike inputs: which is first makes no difference to any parameter. */
+static void mark_chunk(struct oracle *o, const double *x, const size_t *places, size_t length,
+                       int *side) {
+    size_t largest = 0, smallest = 0;
+    for (size_t i = 1; i < length; i++) {
+        largest = x[places[i]] > x[places[largest]] ? i : largest;
+        smallest = x[places[i]] < x[places[smallest]] ? i : smallest;
+    }
+    side[places[largest]] |= LARGEST;
+    side[places[smallest]] |= SMALLEST;
+    for (size_t i = 0; i < length; i++) {
+        double below = x[places[largest]] - x[places[i]],
+               above = x[places[i]] - x[places[smallest]];
+        note_margin(o, below > 0 ? below : DBL_MAX);
+        note_margin(o, above > 0 ? above : DBL_MAX);
+    }
+}
+
+/* 1 / (R * f(L) + eps), R from the marked values. */
+static double range_scale(struct oracle *o, const struct pool *pool, const double *x, int *side) {
+    const double pi = acos(-1.0), length = pool->length < 2 ? 2.0 : (double)pool->length;
+    const double f = 0.175 * (1.0 + sqrt(pi * log(4.0))) / sqrt(2.0 * log(length));
+    double spread = 0.0;
+    for (size_t k = 0; k < pool->n_chunks && !o->is_frozen; k++) {
+        mark_chunk(o, x, pool->places + k * pool->length, pool->length, side);
+    }
+    for (size_t i = 0; i < pool->count; i++) {
+        const double value = x[pool->places[i]] / (double)pool->n_chunks;
+        spread += side[pool->places[i]] & LARGEST ? value : 0.0;
+        spread -= side[pool->places[i]] & SMALLEST ? value : 0.0;
+    }
+    return 1.0 / (spread * f + eps);
+}
+
+static void clear_sides(const struct oracle *o, const struct oct__layer *layer) {
+    if (!o->is_frozen) {
+        memset(o->sides[layer->id], 0,
+               (size_t)o->batch * map_elements(layer) * sizeof *o->sides[layer->id]);
+    }
+}
+
+static void run_range_evonorm(struct oracle *o, const struct oct__layer *layer) {
+    const double *gamma = param_of(o, layer, 0), *beta = param_of(o, layer, 1);
+    const double *v = param_of(o, layer, 2), *x = o->values[layer->in[0]];
+    const int groups = groups_of(layer->c, 8), width = layer->c / groups;
+    const int positions = layer->h * layer->w;
+    struct pool pool = pool_open((size_t)(positions * width));
+    double *y = o->values[layer->id];
+    int *side = o->sides[layer->id];
+    clear_sides(o, layer);
+    for (int n = 0; n < o->batch; n++) {
+        for (int g = 0; g < groups; g++) {
+            size_t count = 0;
+            for (int c = g * width; c < (g + 1) * width; c++) {
+                for (int i = 0; i < positions; i++) {
+                    pool.places[count++] = (size_t)((n * positions + i) * layer->c + c);
+                }
+            }
+            const double scale = range_scale(o, &pool, x, side);
+            for (size_t i = 0; i < count; i++) {
+                const size_t place = pool.places[i], c = place % (size_t)layer->c;
+                const double a = v[c] * x[place];
+                if (!o->is_frozen) {
+                    side[place] |= a < -3.0 ? GATE_OFF : a > 3.0 ? GATE_ON : 0;
+                    note_margin(o, fabs(fabs(a) - 3.0));
+                }
+                double gate = side[place] & GATE_OFF  ? 0.0
+                              : side[place] & GATE_ON ? 1.0
+                                                      : a / 6.0 + 0.5;
+                y[place] = gamma[c] * x[place] * gate * scale + beta[c];
+            }
+        }
+    }
+    free(pool.places);
+}
+
+static void run_range_batchnorm(struct oracle *o, const struct oct__layer *layer) {
+    const double *gamma = param_of(o, layer, 0), *beta = param_of(o, layer, 1);
+    const double *x = o->values[layer->in[0]];
+    const size_t channels = (size_t)layer->c;
+    const size_t run_mean = o->graph->stats.items[layer->stat[0]].offset;
+    const size_t run_scale = o->graph->stats.items[layer->stat[1]].offset;
+    struct pool pool = pool_open((size_t)o->batch * map_elements(layer) / channels);
+    clear_sides(o, layer);
+    for (size_t c = 0; c < channels; c++) {
+        double mean = 0.0;
+        for (size_t i = 0; i < pool.count; i++) {
+            pool.places[i] = i * channels + c;
+            mean += x[pool.places[i]] / (double)pool.count;
+        }
+        double scale = range_scale(o, &pool, x, o->sides[layer->id]);
+        o->new_stats[run_mean + c] = 0.1 * o->stats[run_mean + c] + 0.9 * mean;
+        o->new_stats[run_scale + c] = 0.1 * o->stats[run_scale + c] + 0.9 * scale;
+        if (o->is_eval) {
+            mean = o->stats[run_mean + c];
+            scale = o->stats[run_scale + c];
+        }
+        for (size_t i = 0; i < pool.count; i++) {
+            const size_t place = pool.places[i];
+            o->values[layer->id][place] = gamma[c] * (x[place] - mean) * scale + beta[c];
+        }
+    }
+    free(pool.places);
+}
+
 static void run_norm(struct oracle *o, const struct oct__layer *layer) {
     const char *name = layer->norm->plugin.name;
     if (strcmp(name, "batchnorm") == 0) {
@@ -298,6 +426,10 @@ static void run_norm(struct oracle *o, const struct oct__layer *layer) {
         run_group(o, layer, 2, 0);
     } else if (strcmp(name, "evonorm-s0") == 0) {
         run_group(o, layer, 8, 1);
+    } else if (strcmp(name, "range-evonorm") == 0) {
+        run_range_evonorm(o, layer);
+    } else if (strcmp(name, "range-batchnorm") == 0) {
+        run_range_batchnorm(o, layer);
     } else {
         fail_msg("the oracle does not know the norm %s: write its definition in oracle.c", name);
     }

@@ -7,10 +7,11 @@
  * double agree with the true derivative to nine digits or so. That is what holds the engines' f32
  * gradients to a few parts in a million.
  *
- * ReLU and max pooling have kinks, where a difference over two sides means nothing. The oracle
- * remembers which side each element was on; `is_frozen` keeps them there while a parameter is
- * moved, which gives exactly the derivative that back-propagation computes. `margin` is how close
- * an element came to changing sides: a test chooses data for which it is far above f32's rounding.
+ * ReLU, max pooling and the range norms have kinks, where a difference over two sides means
+ * nothing. The oracle remembers which side each element was on; `is_frozen` keeps them there while
+ * a parameter is moved, which gives exactly the derivative that back-propagation computes. `margin`
+ * is how close an element came to changing sides: a test chooses data for which it is far above
+ * f32's rounding.
  */
 #ifndef OCT_TESTS_ORACLE_H
 #define OCT_TESTS_ORACLE_H

@@ -203,6 +203,7 @@ oct_status fence_open(struct oct__engine **out) {
     struct oct__engine *engine = &fence->engine;
     engine->kind = &fence_kind;
     engine->n_threads = 1;
+    engine->gradient = fence->inner->gradient;
     engine->alloc = fence_alloc;
     engine->free = fence_free;
     engine->write = fence_write;

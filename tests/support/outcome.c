@@ -15,6 +15,11 @@ void run_open(struct run *run, struct oct__engine *engine, const struct run_form
     EXPECT_OK(oct__graph_init(&run->graph, run->train->height, run->train->width,
                               run->train->channels, run->train->n_classes,
                               oct__norm_find(form->norm)));
+    if (form->recipe) {
+        struct oct__recipe recipe;
+        EXPECT_OK(oct__recipe_read(form->recipe, &recipe));
+        oct__graph_quantize(&run->graph, &recipe);
+    }
     EXPECT_OK(oct__model_build(form->model, &run->graph));
     EXPECT_OK(oct__graph_check(&run->graph));
     assert_true((size_t)run->train->n_samples <= OCT_COUNT_OF(run->rows));

@@ -10,6 +10,7 @@ enum { OUTCOME_STEPS = 3, OUTCOME_NODES = 4 };
 
 struct run_form {
     const char *model, *data, *norm;
+    const char *recipe; /* of int8; NULL: fp32 */
     int n_nodes, n_threads, batch;
 };
 

@@ -69,7 +69,7 @@ static void table_rows_are_complete(void **state) {
             assert_true(option->most <= 0x1p53); /* read_number counts on it */
         }
         if (option->type == OCT_OPTION_CHOICE) {
-            int fits = 0;
+            int fits = option->fallback[0] == '\0'; /* depends on other options */
             for (int i = 0; oct_option_choice(option, i); i++) {
                 fits |= strcmp(oct_option_choice(option, i), option->fallback) == 0;
             }
@@ -153,14 +153,16 @@ static void defaults_are_the_tables(void **state) {
     struct oct_config *config = fresh();
     const struct oct_option *option;
     for (int i = 0; (option = oct_option_at(i)) != NULL; i++) {
-        assert_string_equal(oct_config_get(config, option->name), option->fallback);
+        if (option->fallback[0]) {
+            assert_string_equal(oct_config_get(config, option->name), option->fallback);
+        }
         assert_int_equal(oct_config_is_set(config, option->name), 0);
     }
     assert_string_equal(config->model, "resnet20");
     assert_string_equal(config->data_dir, "");
     assert_int_equal(config->batch, 32);
     assert_int_equal(config->seed, 1);
-    assert_true(config->lr == 0.1);
+    assert_true(config->lr == 0.03);
     assert_true(config->weight_decay == 1e-4);
     oct_config_destroy(config);
     oct_config_destroy(NULL);

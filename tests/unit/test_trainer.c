@@ -22,6 +22,7 @@ static struct oct_config *configure(const char *first, ...) {
                                            {"batch", "8"},
                                            {"epochs", "2"},
                                            {"threads", "1"},
+                                           {"lr", "0.02"},
                                            {"norm", "groupnorm"}};
     struct oct_config *config = NULL;
     va_list rest;
@@ -120,8 +121,9 @@ static void a_run_from_end_to_end(void **state) {
     assert_true(result.train_loss > 0 && isfinite(result.train_loss));
     assert_true(result.samples_per_s > 0 && result.seconds > 0);
     assert_int_equal(result.n_parameters, oct__row_count(&trainer->graph.params));
-    /* Parameters and momentum, each a row with its gaps; GroupNorm has no statistics. */
-    assert_int_equal(result.state_bytes, 2 * 4 * trainer->graph.params.n_elements);
+    /* Parameters and momentum, each a row with its gaps, and the ranges of quantizers. */
+    assert_int_equal(result.state_bytes,
+                     4 * (2 * trainer->graph.params.n_elements + trainer->graph.stats.n_elements));
     assert_true(result.workspace_bytes > result.state_bytes / 2);
 
     /* Done is done: neither a second run nor a second look changes anything. */
@@ -321,7 +323,9 @@ static void several_nodes(void **state) {
     assert_string_equal(before.model_sha256, after.model_sha256);
     assert_true(before.accuracy == after.accuracy && before.loss == after.loss);
     assert_true(after.accuracy_nodes == after.accuracy);
-    assert_int_equal(before.state_bytes, 3 * 2 * 4 * trainer->graph.params.n_elements);
+    assert_int_equal(before.state_bytes,
+                     3 * 4 *
+                         (2 * trainer->graph.params.n_elements + trainer->graph.stats.n_elements));
     oct_trainer_destroy(trainer);
     scratch_remove(folder);
 }
