@@ -48,7 +48,8 @@ OCT_API void oct_config_destroy(struct oct_config *config);
 OCT_API OCT_MUST_CHECK oct_status oct_config_set(struct oct_config *config, const char *name,
                                                  const char *value);
 
-/* The value as text (of an option that depends on others: what it comes to), valid until it is set again; NULL when there is no such option. */
+/* The value as text (of an option that depends on others: what it comes to), valid until it is set
+ * again; NULL when there is no such option. */
 OCT_API const char *oct_config_get(const struct oct_config *config, const char *name);
 
 /* Nonzero when the option was set by oct_config_set rather than left at its default. */

@@ -82,8 +82,8 @@ OCT_API OCT_MUST_CHECK oct_status oct_trainer_run(struct oct_trainer *trainer);
 OCT_API OCT_MUST_CHECK oct_status oct_trainer_result(struct oct_trainer *trainer,
                                                      struct oct_result *out);
 
-/* Writes the average model (parameters, and statistics such as BatchNorm's) as a safetensors file, all
- * or nothing: into a file beside it first, then renamed. */
+/* Writes the average model (parameters, and statistics such as BatchNorm's) as a safetensors file,
+ * all or nothing: into a file beside it first, then renamed. */
 OCT_API OCT_MUST_CHECK oct_status oct_trainer_save(struct oct_trainer *trainer, const char *path);
 
 /* Gives every node the model saved by oct_trainer_save; momentum starts anew. Names and shapes must
@@ -94,16 +94,17 @@ OCT_API OCT_MUST_CHECK oct_status oct_trainer_load(struct oct_trainer *trainer, 
 struct oct_quantizer {
     const char *layer; /* whose value, or the gradient of whose value, it quantizes */
     int is_gradient;
-    double clipped; /* share of elements at the border of the range, 0 to 1 */
+    double clipped; /* share of elements beyond the range, 0 to 1; full ranges, as gradients have
+                       them, leave none out */
     double zero;    /* share that became exactly 0 */
     double scale;   /* what a step of one byte is worth */
 };
 
-/* From now on the last step of every epoch looks at all quantizers; costs that step a few per cent. */
+/* From now on the last step of every epoch looks at all quantizers, which makes it a tenth longer. */
 OCT_API void oct_trainer_watch(struct oct_trainer *trainer);
 
-/* Quantizer `index`, in the order of the step; NOT_FOUND past the end, in fp32, and before the first
- * watched step. `out->layer` lives as long as the trainer. */
+/* Quantizer `index`, in the order of the step; NOT_FOUND past the end, in fp32, and before the
+ * first watched step. `out->layer` lives as long as the trainer. */
 OCT_API OCT_MUST_CHECK oct_status oct_trainer_quantizer(const struct oct_trainer *trainer,
                                                         int index, struct oct_quantizer *out);
 

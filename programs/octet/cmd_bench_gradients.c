@@ -45,7 +45,8 @@ static const char *const options[] = {
 
 static const struct cli_example examples[] = {
     {"bench gradients", "both recipes after 100 steps"},
-    {"bench gradients --recipes octet,octet:range=full,octet:mask=no", "one choice at a time"},
+    {"bench gradients --recipes octet,octet:range=mean,paper",
+     "one choice at a time"},
     {NULL, NULL},
 };
 
@@ -66,7 +67,7 @@ struct found {
 };
 
 /* A comma that is followed by a name begins the next recipe, one that is followed by key=value goes
- * on with this one: a recipe is "octet" or "octet:range=full,mask=no". */
+ * on with this one: a recipe is "octet" or "octet:range=mean,mask=no". */
 static int begins_recipe(const char *text) {
     size_t item = strcspn(text, ","), colon = strcspn(text, ":"), equals = strcspn(text, "=");
     return equals >= item || colon < equals;
@@ -241,7 +242,7 @@ static void print_clips(const struct found *found) {
             cli_table_cell(&table, "%s", cli_percent(clips.clipped, 2).text);
             cli_table_cell(&table, "%s", cli_percent(clips.zero, 1).text);
             cli_table_cell(&table, "%s", cli_percent(clips.worst, 2).text);
-            cli_table_cell(&table, "%s", clips.layer ? clips.layer : "");
+            cli_table_cell(&table, "%s", clips.worst > 0 ? clips.layer : "");
         }
     }
     cli_table_print(&table, stdout);
@@ -307,7 +308,7 @@ const struct cli_command cli_bench_gradients = {
              "batches in fp32 and in int8 under each recipe. The error is of single batches, "
              "relative; the cosine is between sums over the batches, where rounding by chance "
              "averages out and bias stays. A list of recipes is 'paper,octet' or "
-             "'octet:range=full,mask=no,paper': a name begins the next one.",
+             "'octet:range=mean,mask=no,paper': a name begins the next one.",
     .own = own,
     .options = options,
     .examples = examples,

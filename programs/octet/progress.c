@@ -214,7 +214,7 @@ static void print_row(const struct oct_progress *p, const struct cli_quantizers 
         {"test acc", 9, ""},
         {"test loss", 9, ""},
         {quantizers ? "clip val" : NULL, 8, ""},
-        {quantizers ? "clip grad" : NULL, 9, ""},
+        {quantizers ? "zero grad" : NULL, 9, ""},
         {"train acc", 9, ""},
         {"train loss", 10, ""},
         {"samples/s", 9, ""},
@@ -228,8 +228,9 @@ static void print_row(const struct oct_progress *p, const struct cli_quantizers 
     snprintf(columns[1].cell, BYTES, "%s %%", cli_decimals(p->test_accuracy, 2).text);
     snprintf(columns[2].cell, BYTES, "%s", cli_decimals(p->test_loss, 4).text);
     for (int i = 0; quantizers && i < 2; i++) {
-        double clipped = cli_quantizers_clips(quantizers, i).clipped;
-        snprintf(columns[3 + i].cell, BYTES, "%s", cli_percent(clipped, 2).text);
+        struct cli_clips clips = cli_quantizers_clips(quantizers, i);
+        snprintf(columns[3 + i].cell, BYTES, "%s",
+                 cli_percent(i ? clips.zero : clips.clipped, 2).text);
     }
     snprintf(columns[5].cell, BYTES, "%s %%", cli_decimals(p->accuracy, 2).text);
     snprintf(columns[6].cell, BYTES, "%s", cli_decimals(p->loss, 4).text);
@@ -269,9 +270,9 @@ static void print_plain(const struct oct_progress *p, const struct cli_quantizer
             cli_decimals(p->test_loss, 4).text, cli_decimals(p->test_accuracy, 2).text,
             p->samples_per_s, p->seconds);
     if (quantizers) {
-        fprintf(stderr, ", clipped %s of values, %s of gradients",
+        fprintf(stderr, ", clipped %s of values, zero %s of gradients",
                 cli_percent(cli_quantizers_clips(quantizers, 0).clipped, 2).text,
-                cli_percent(cli_quantizers_clips(quantizers, 1).clipped, 2).text);
+                cli_percent(cli_quantizers_clips(quantizers, 1).zero, 2).text);
     }
     fputc('\n', stderr);
     fflush(stderr);

@@ -119,8 +119,8 @@ oct__op_fn oct__cpu_quantize, oct__cpu_dequantize, oct__cpu_sums_quantize, oct__
 void oct__cpu_quant_scratch(enum oct__op op, const struct oct__lane_form *form,
                             const struct oct__args *args, struct oct__plan *plan);
 
-/* Scratch of the norms: sums of shards that wait to be folded, and kernels' working space. Nothing for
- * other operations. */
+/* Scratch of the norms: sums of shards that wait to be folded, and kernels' working space. Nothing
+ * for other operations. */
 void oct__cpu_norm_scratch(enum oct__op op, const struct oct__lane_form *form,
                            const struct oct__args *args, struct oct__plan *plan);
 

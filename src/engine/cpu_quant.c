@@ -275,8 +275,9 @@ oct_status oct__cpu_add_u8(const struct oct__lane *lane, const struct oct__args 
 /* --- Range EvoNorm --------------------------------------------------------------------------- */
 
 /* The scale of each group: of whole samples, because a chunk runs through one. Bytes do not show a
- * spread below one step of their grid, so that is the least it is taken to be: values that differ by
- * less all become the same byte, and a spread of 0 would blow that byte up a hundred thousand times. */
+ * spread below one step of their grid, so that is the least it is taken to be: values that differ
+ * by less all become the same byte, and a spread of 0 would blow that byte up a hundred thousand
+ * times. */
 static oct_status spread_shard(const struct oct__shard *s) {
     const struct oct__kernels *k = oct__kernels();
     const struct oct__tensor *x = &s->args->t[0];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cpu_quant_grad.c - gradients of an int8 step on the CPU: sums of parts, s8, Range EvoNorm's.
  *
- * A gradient arrives in one or two parts, each as floats (f32, bf16) or as integers with a scale for
- * the tensor or one for each sample (s8, or s32 sums of a product). GRAD_JOIN writes their sum as
- * floats, GRAD_QUANTIZE as s8 rounded by chance. As with values, parts become floats a block at a
- * time, and are made twice rather than kept: once for the peak, once for the bytes.
+ * A gradient arrives in one or two parts, each as floats (f32, bf16) or as integers with a scale
+ * for the tensor or one for each sample (s8, or s32 sums of a product). GRAD_JOIN writes their sum
+ * as floats, GRAD_QUANTIZE as s8 rounded by chance. As with values, parts become floats a block at
+ * a time, and are made twice rather than kept: once for the peak, once for the bytes.
  */
 #include <string.h>
 
@@ -83,7 +83,8 @@ static const float *join(const struct oct__shard *s, struct oct__piece p, float 
     if (t[PART_A].dtype == OCT_DTYPE_F32 && !has_b && !has_mask) {
         return part_at(s, PART_A, p);
     }
-    /* The sum is the same in either order, and adding floats to a block saves copying them into it. */
+    /* The sum is the same in either order, and adding floats to a block saves copying them into it.
+     * */
     const int a_last = has_b && t[PART_A].dtype == OCT_DTYPE_F32;
     load_part(s, a_last ? PART_B : PART_A, p, block);
     if (has_b) {
@@ -158,8 +159,8 @@ static float *peaks_of(const struct oct__shard *s) {
     return (float *)s->lane->shared_scratch + (size_t)s->node * (size_t)s->args->t[0].n;
 }
 
-/* The largest of products with one scale is the product of the largest: that is rounded as they are,
- * and saves their pass. */
+/* The largest of products with one scale is the product of the largest: that is rounded as they
+ * are, and saves their pass. */
 static float peak_of(const struct oct__shard *s, size_t sample) {
     const struct oct__tensor *t = s->args->t;
     const int has_one_scale = t[SCALE_W].n != 0 && oct__tensor_count(&t[SCALE_W]) == 1;

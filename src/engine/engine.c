@@ -13,6 +13,22 @@ const struct oct__op_info oct__op_info[OCT_OP_COUNT] = {
 #undef OCT_OP
 };
 
+int oct__op_only_reads(enum oct__op op, const struct oct__args *args, int operand) {
+    const struct oct__quant_attr *quant = &args->attr.quant;
+    switch (op) {
+    case OCT_OP_RANGE_EVONORM_U8:
+        quant = &args->attr.norm.quant;
+        break;
+    case OCT_OP_QUANTIZE:
+    case OCT_OP_SUMS_QUANTIZE:
+    case OCT_OP_ADD_U8:
+        break;
+    default:
+        return 0;
+    }
+    return oct__op_info[op].operands[operand] == 'b' && quant->range == OCT_RANGE_RUNNING;
+}
+
 #define OCT_OP(name, text, product, operands, summary)                                             \
     _Static_assert(sizeof(operands) - 1 <= OCT_ARGS_MOST, text " has too many operands");
 #include "engine/ops.def"

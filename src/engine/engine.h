@@ -64,6 +64,12 @@ struct oct__op_info {
 
 extern const struct oct__op_info oct__op_info[OCT_OP_COUNT];
 
+struct oct__args;
+
+/* Whether a call only reads an operand that its operation may also write: a quantizer's running
+ * range at evaluation, which many lanes read at once. */
+int oct__op_only_reads(enum oct__op op, const struct oct__args *args, int operand);
+
 struct oct__tensor {
     void *at;      /* the lane's first node; never dereferenced outside an engine */
     size_t stride; /* bytes from one node to the next; 0: shared by all nodes */

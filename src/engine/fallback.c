@@ -55,7 +55,8 @@ static oct_status transfer(const struct oct__lane *lane, enum oct__op op,
     const char *operands = oct__op_info[op].operands;
     for (int i = 0; operands[i]; i++) {
         const struct oct__tensor *from = &device->t[i];
-        if (from->n == 0 || !strchr(letters, operands[i])) {
+        if (from->n == 0 || !strchr(letters, operands[i]) ||
+            (!to_host && oct__op_only_reads(op, device, i))) {
             continue;
         }
         size_t bytes = oct__tensor_bytes(from);

@@ -11,8 +11,8 @@
  *
  * The range [lo, hi] always contains 0, and `zero` is a whole byte, so that the real 0 is on the grid
  * exactly: padding and what a ReLU cuts off must not become a small something. One huge value would
- * spread the grid thin for all others, so the range of a batch is usually the *mean* of its samples'
- * extremes (MEAN) and what lies beyond is clipped to byte 0 or 255; FULL covers everything.
+ * spread the grid thin for all others, so the range of a batch may be the *mean* of its samples'
+ * extremes (MEAN), and what lies beyond is clipped to byte 0 or 255; FULL covers everything.
  * Evaluation must not depend on the batch a sample comes in: it takes a running range (RUNNING)
  * that training leaves behind.
  *
@@ -20,7 +20,7 @@
  * 127. Nothing is clipped and there is no zero to subtract in products.
  *
  * Vectors that stay f32 in memory (a norm's parameters and scales) take one of 256 values between
- * their own extremes, which are kept exactly.
+ * their own extremes.
  *
  * A NaN or an infinity must not vanish in a byte. Extremes are found by the order of floats' bits
  *

@@ -46,20 +46,21 @@ struct context {
     int n_threads;
 };
 
-/* X and Y are a convolution's input and output, or their gradients, whichever way it is computed. */
+/* X and Y are a convolution's input and output, or their gradients, whichever way it is computed.
+ * */
 enum { X, WEIGHTS, BIAS, Y, N_OPERANDS, SCRATCH = N_OPERANDS, ZERO, N_MEMORIES };
 enum { REORDER_FROM, REORDER_TO, REORDER_SCRATCH, N_REORDER };
 
 enum direction { FORWARD, DATA_GRADIENT, WEIGHT_GRADIENT, DECONVOLUTION, N_DIRECTIONS };
 
 /* How an operation is put to oneDNN: where it has the operands above and x's grid; -1: nowhere. */
-struct recipe {
+struct wiring {
     enum direction direction;
     int place[N_OPERANDS];
     int grid;
 };
 
-static const struct recipe recipes[OCT_OP_COUNT] = {
+static const struct wiring wirings[OCT_OP_COUNT] = {
     [OCT_OP_CONV] = {FORWARD, {0, 1, 2, 3}, -1},
     [OCT_OP_CONV_DGRAD] = {DATA_GRADIENT, {2, 1, -1, 0}, -1},
     [OCT_OP_CONV_WGRAD] = {WEIGHT_GRADIENT, {0, 2, 3, 1}, -1},
@@ -92,7 +93,7 @@ struct part {
 struct plan {
     struct context *context;
     enum oct__op op;
-    const struct recipe *recipe;
+    const struct wiring *wiring;
     struct part parts[2]; /* the second is for a shorter last shard; count 0: there is none */
     int has_bias;
     int is_integer;
@@ -262,9 +263,9 @@ struct shape {
     dnnl_dims_t strides, pads, pads_right;
 };
 
-static const struct oct__tensor *operand(const struct recipe *recipe, const struct oct__args *args,
+static const struct oct__tensor *operand(const struct wiring *wiring, const struct oct__args *args,
                                          int what) {
-    return recipe->place[what] < 0 ? NULL : &args->t[recipe->place[what]];
+    return wiring->place[what] < 0 ? NULL : &args->t[wiring->place[what]];
 }
 
 static oct_status describe_tensor(dnnl_memory_desc_t *desc, int n_dims, const dnnl_dims_t dims,
@@ -274,10 +275,10 @@ static oct_status describe_tensor(dnnl_memory_desc_t *desc, int n_dims, const dn
 
 static oct_status describe(const struct plan *plan, const struct oct__args *args, int count,
                            struct shape *shape) {
-    const struct oct__tensor *x = operand(plan->recipe, args, X),
-                             *y = operand(plan->recipe, args, Y);
+    const struct oct__tensor *x = operand(plan->wiring, args, X),
+                             *y = operand(plan->wiring, args, Y);
     const struct oct__conv_attr *conv = &args->attr.conv;
-    const int is_turned = plan->recipe->direction == DECONVOLUTION; /* leads from Y to X */
+    const int is_turned = plan->wiring->direction == DECONVOLUTION; /* leads from Y to X */
     const int is_grouped = conv->groups > 1;
     const int from = (is_turned ? y->c : x->c) / conv->groups;
     const int to = (is_turned ? x->c : y->c) / conv->groups;
@@ -339,7 +340,7 @@ static int is_wanted(const struct plan *plan, const struct oct__conv_attr *conv,
     if (plan->dtype[X] == OCT_DTYPE_BF16) {
         return !strstr(name, "ref") && (conv->pad == 0 || conv->kernel >= conv->stride);
     }
-    if (plan->recipe->direction == DECONVOLUTION) {
+    if (plan->wiring->direction == DECONVOLUTION) {
         return strcmp(name, "jit_deconvolution:avx512_core_vnni") == 0 &&
                (conv->stride == 1 || (conv->stride == 2 && conv->kernel % 2 == 1));
     }
@@ -379,7 +380,7 @@ static oct_status describe_primitive(const struct plan *plan, const struct oct__
     dnnl_primitive_desc_t forward = NULL;
     dnnl_primitive_attr_t attr = NULL;
     dnnl_status_t made;
-    const enum direction direction = plan->recipe->direction;
+    const enum direction direction = plan->wiring->direction;
     const dnnl_memory_desc_t *x = &shape->x, *y = &shape->y;
     const dnnl_memory_desc_t *bias = plan->has_bias ? &shape->bias : NULL;
     const dnnl_dim_t *strides = shape->strides, *pads = shape->pads, *right = shape->pads_right;
@@ -442,7 +443,7 @@ static oct_status make_part(struct plan *plan, const struct oct__args *args, int
     oct__log(OCT_LOG_DEBUG, "oneDNN: %s %dx%dx%dx%d -> %d, kernel %d: %s",
              oct__op_info[plan->op].name, count, (int)shape->x.dims[2], (int)shape->x.dims[3],
              (int)shape->x.dims[1], (int)shape->y.dims[1], args->attr.conv.kernel, name_of(desc));
-    const dnnl_query_t which = plan->recipe->direction == WEIGHT_GRADIENT
+    const dnnl_query_t which = plan->wiring->direction == WEIGHT_GRADIENT
                                    ? dnnl_query_diff_weights_md
                                    : dnnl_query_weights_md;
     const dnnl_memory_desc_t *weights = dnnl_primitive_desc_query_md(desc, which, 0);
@@ -473,7 +474,7 @@ static oct_status make_reorder(struct plan *plan, const struct shape *shape,
     if (dnnl_memory_desc_equal(&shape->plain_weights, &shape->weights)) {
         return OCT_OK;
     }
-    const int back = plan->recipe->direction == WEIGHT_GRADIENT;
+    const int back = plan->wiring->direction == WEIGHT_GRADIENT;
     const dnnl_memory_desc_t *from = back ? &shape->weights : &shape->plain_weights;
     const dnnl_memory_desc_t *to = back ? &shape->plain_weights : &shape->weights;
     oct_status status;
@@ -508,7 +509,7 @@ done:
 static oct_status make_parts(struct plan *plan, const struct oct__lane_form *form,
                              const struct oct__args *args, size_t *scratch_bytes,
                              struct shape *shape) {
-    const int batch = operand(plan->recipe, args, X)->n;
+    const int batch = operand(plan->wiring, args, X)->n;
     const int counts[2] = {batch < form->shard ? batch : form->shard,
                            batch > form->shard ? batch % form->shard : 0};
     oct_status status = OCT_STATUS_UNSUPPORTED;
@@ -538,7 +539,7 @@ static oct_status make_primitives(struct plan *plan, const struct oct__lane_form
 }
 
 static int is_converted(const struct plan *plan, const struct oct__args *args, int what) {
-    const struct oct__tensor *t = operand(plan->recipe, args, what);
+    const struct oct__tensor *t = operand(plan->wiring, args, what);
     return t && t->dtype != plan->dtype[what];
 }
 
@@ -549,16 +550,16 @@ static void size_scratch(struct plan *plan, const struct oct__lane_form *form,
                          const struct oct__args *args, size_t scratch_bytes,
                          struct oct__plan *out) {
     const size_t nodes = (size_t)form->n_nodes;
-    const size_t shards = (size_t)oct__shard_count(form, operand(plan->recipe, args, X)->n);
-    const size_t pieces = plan->recipe->direction == WEIGHT_GRADIENT ? nodes * shards : nodes;
-    plan->bias_bytes = round_up((size_t)operand(plan->recipe, args, Y)->c * sizeof(float));
+    const size_t shards = (size_t)oct__shard_count(form, operand(plan->wiring, args, X)->n);
+    const size_t pieces = plan->wiring->direction == WEIGHT_GRADIENT ? nodes * shards : nodes;
+    plan->bias_bytes = round_up((size_t)operand(plan->wiring, args, Y)->c * sizeof(float));
     plan->flags_at = pieces * (plan->packed_bytes + plan->bias_bytes);
     plan->zero_at = round_up(scratch_bytes);
     out->shared_bytes = plan->flags_at;
     out->thread_bytes = plan->zero_at + round_up(sizeof(int32_t));
     for (int what = 0; what < N_OPERANDS; what++) {
         if (is_converted(plan, args, what)) {
-            const struct oct__tensor *t = operand(plan->recipe, args, what);
+            const struct oct__tensor *t = operand(plan->wiring, args, what);
             const size_t sample = oct__tensor_count(t) / (size_t)t->n;
             plan->converted_at[what] = out->thread_bytes;
             out->thread_bytes += round_up((size_t)plan->parts[0].count * sample *
@@ -576,9 +577,9 @@ static void size_scratch(struct plan *plan, const struct oct__lane_form *form,
 
 /* Can a sum of integers pass 2^24? */
 static int may_round(const struct plan *plan, const struct oct__args *args) {
-    const int is_forward = plan->recipe->direction == FORWARD;
+    const int is_forward = plan->wiring->direction == FORWARD;
     const struct oct__conv_attr *conv = &args->attr.conv;
-    const int64_t channels = operand(plan->recipe, args, is_forward ? X : Y)->c / conv->groups;
+    const int64_t channels = operand(plan->wiring, args, is_forward ? X : Y)->c / conv->groups;
     const int64_t largest = is_forward ? 255 * 128 : 128 * 128; /* product */
     return channels * conv->kernel * conv->kernel * largest > LARGEST_EXACT;
 }
@@ -593,9 +594,9 @@ static oct_status make_plan(struct context *context, enum oct__op op,
     struct plan *plan = memory;
     plan->context = context;
     plan->op = op;
-    plan->recipe = &recipes[op];
+    plan->wiring = &wirings[op];
     for (int what = 0; what < N_OPERANDS; what++) {
-        const struct oct__tensor *t = operand(plan->recipe, args, what);
+        const struct oct__tensor *t = operand(plan->wiring, args, what);
         plan->dtype[what] = t ? t->dtype : OCT_DTYPE_F32;
         plan->has_bias |= what == BIAS && t && t->n != 0;
     }
@@ -619,9 +620,9 @@ static oct_status make_plan(struct context *context, enum oct__op op,
 /* Without a handle, integer products are exact.c's. */
 static oct_status onednn_prepare(void *pointer, enum oct__op op, const struct oct__lane_form *form,
                                  const struct oct__args *args, struct oct__plan *out) {
-    const struct recipe *recipe = &recipes[op];
-    const enum oct__dtype gradient = operand(recipe, args, Y)->dtype;
-    const int is_integer = operand(recipe, args, WEIGHTS)->dtype == OCT_DTYPE_S8;
+    const struct wiring *wiring = &wirings[op];
+    const enum oct__dtype gradient = operand(wiring, args, Y)->dtype;
+    const int is_integer = operand(wiring, args, WEIGHTS)->dtype == OCT_DTYPE_S8;
     oct_status status = make_plan(pointer, op, form, args, gradient, out);
     if (status == OCT_STATUS_UNSUPPORTED && is_integer) {
         oct__exact_scratch(op, form, args, out);
@@ -672,7 +673,7 @@ static oct_status reorder(const struct oct__shard *s, const struct plan *plan, v
 
 static oct_status pack_node(const struct oct__shard *s) {
     const struct plan *plan = s->args->handle;
-    return reorder(s, plan, oct__node_at(s, plan->recipe->place[WEIGHTS]), piece(s, plan, s->node));
+    return reorder(s, plan, oct__node_at(s, plan->wiring->place[WEIGHTS]), piece(s, plan, s->node));
 }
 
 static const struct part *part_of(const struct plan *plan, int count) {
@@ -680,11 +681,11 @@ static const struct part *part_of(const struct plan *plan, int count) {
 }
 
 /* Of x's bytes as their grid has it; of a gradient's, which have no grid, the middle. */
-static float zero_point(const struct oct__shard *s, const struct recipe *recipe) {
-    if (recipe->grid < 0) {
+static float zero_point(const struct oct__shard *s, const struct wiring *wiring) {
+    if (wiring->grid < 0) {
         return MIDDLE;
     }
-    const struct oct__grid *grid = oct__node_at(s, recipe->grid);
+    const struct oct__grid *grid = oct__node_at(s, wiring->grid);
     return grid->zero;
 }
 
@@ -695,13 +696,14 @@ static void shift_signed(size_t n, const uint8_t *from, uint8_t *to) {
     }
 }
 
-/* The shard's X or Y in the primitive's type: the operand itself, or a copy in the thread's scratch. */
+/* The shard's X or Y in the primitive's type: the operand itself, or a copy in the thread's
+ * scratch. */
 static void *shard_operand(const struct oct__shard *s, const struct plan *plan, int what) {
     const struct oct__kernels *k = oct__kernels();
-    const struct recipe *recipe = plan->recipe;
-    const struct oct__tensor *t = operand(recipe, s->args, what);
+    const struct wiring *wiring = plan->wiring;
+    const struct oct__tensor *t = operand(wiring, s->args, what);
     const size_t n = (size_t)s->count * (oct__tensor_count(t) / (size_t)t->n);
-    void *from = oct__shard_at(s, recipe->place[what]);
+    void *from = oct__shard_at(s, wiring->place[what]);
     if (!is_converted(plan, s->args, what)) {
         return from;
     }
@@ -714,9 +716,9 @@ static void *shard_operand(const struct oct__shard *s, const struct plan *plan, 
     } else if (t->dtype == OCT_DTYPE_BF16) {
         k->widen_bf16_f32(n, from, to);
     } else if (plan->dtype[what] == OCT_DTYPE_BF16) {
-        k->center_u8_bf16(n, from, zero_point(s, recipe), to);
+        k->center_u8_bf16(n, from, zero_point(s, wiring), to);
     } else {
-        k->dequantize_u8_f32(n, from, 1.0F, zero_point(s, recipe), to);
+        k->dequantize_u8_f32(n, from, 1.0F, zero_point(s, wiring), to);
     }
     return to;
 }
@@ -731,20 +733,20 @@ static int32_t *rounded_flags(const struct oct__lane *lane, const struct plan *p
 
 /* Remembers whether one of the shard's sums may have been rounded. */
 static void look_at_sums(const struct oct__shard *s, const struct plan *plan) {
-    const int what = plan->recipe->direction == FORWARD ? Y : X;
-    const struct oct__tensor *t = operand(plan->recipe, s->args, what);
+    const int what = plan->wiring->direction == FORWARD ? Y : X;
+    const struct oct__tensor *t = operand(plan->wiring, s->args, what);
     const size_t n = (size_t)s->count * (oct__tensor_count(t) / (size_t)t->n);
     int32_t range[2] = {0, 0};
-    oct__kernels()->minmax_s32(n, oct__shard_at(s, plan->recipe->place[what]), range);
+    oct__kernels()->minmax_s32(n, oct__shard_at(s, plan->wiring->place[what]), range);
     rounded_flags(s->lane, plan)[shard_number(s)] =
         range[0] <= -LARGEST_EXACT || range[1] >= LARGEST_EXACT;
 }
 
 static oct_status product_shard(const struct oct__shard *s) {
     const struct plan *plan = s->args->handle;
-    const struct recipe *recipe = plan->recipe;
+    const struct wiring *wiring = plan->wiring;
     const struct part *part = part_of(plan, s->count);
-    const int *name = argument_names[recipe->direction];
+    const int *name = argument_names[wiring->direction];
     dnnl_memory_t *m = &part->memories[(ptrdiff_t)thread_of(s) * N_MEMORIES];
     char *scratch = oct__thread_scratch(s);
     dnnl_exec_arg_t args[N_MEMORIES] = {{name[X], m[X]},
@@ -755,15 +757,15 @@ static oct_status product_shard(const struct oct__shard *s) {
     OCT_TRY(point(m[X], shard_operand(s, plan, X)));
     OCT_TRY(point(m[Y], shard_operand(s, plan, Y)));
     OCT_TRY(point(m[SCRATCH], scratch));
-    if (recipe->direction == WEIGHT_GRADIENT) {
+    if (wiring->direction == WEIGHT_GRADIENT) {
         char *gradients = piece(s, plan, shard_number(s));
         OCT_TRY(point(m[WEIGHTS], gradients));
         OCT_TRY(point(m[BIAS], gradients + plan->packed_bytes));
     } else {
         OCT_TRY(point(m[WEIGHTS], plan->reorder ? piece(s, plan, s->node)
-                                                : oct__node_at(s, recipe->place[WEIGHTS])));
+                                                : oct__node_at(s, wiring->place[WEIGHTS])));
         if (plan->has_bias) {
-            OCT_TRY(point(m[BIAS], oct__node_at(s, recipe->place[BIAS])));
+            OCT_TRY(point(m[BIAS], oct__node_at(s, wiring->place[BIAS])));
         }
     }
     if (plan->has_bias) {
@@ -771,7 +773,7 @@ static oct_status product_shard(const struct oct__shard *s) {
     }
     if (plan->is_integer) {
         int32_t *zero = (int32_t *)(scratch + plan->zero_at);
-        *zero = (int32_t)zero_point(s, recipe);
+        *zero = (int32_t)zero_point(s, wiring);
         OCT_TRY(point(m[ZERO], zero));
         args[n_args++] = (dnnl_exec_arg_t){DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC, m[ZERO]};
     }
@@ -782,29 +784,29 @@ static oct_status product_shard(const struct oct__shard *s) {
     return OCT_OK;
 }
 
-/* Sums the shards' gradients in place, in order, then brings them to our layout. Those of bytes have
- * counted x in steps: its scale comes last. */
+/* Sums the shards' gradients in place, in order, then brings them to our layout. Those of bytes
+ * have counted x in steps: its scale comes last. */
 static oct_status fold_node(const struct oct__shard *s) {
     const struct plan *plan = s->args->handle;
-    const struct recipe *recipe = plan->recipe;
+    const struct wiring *wiring = plan->wiring;
     const struct oct__kernels *k = oct__kernels();
     const int n_shards = oct__shard_count(&s->lane->form, s->args->t[0].n);
     const size_t stride = (plan->packed_bytes + plan->bias_bytes) / sizeof(float);
     const size_t packed = plan->packed_bytes / sizeof(float);
-    const size_t count = oct__tensor_count(operand(recipe, s->args, WEIGHTS));
-    float *dw = oct__node_at(s, recipe->place[WEIGHTS]);
+    const size_t count = oct__tensor_count(operand(wiring, s->args, WEIGHTS));
+    float *dw = oct__node_at(s, wiring->place[WEIGHTS]);
     float *sum = (float *)piece(s, plan, s->node * n_shards);
     k->fold_f32(plan->reorder ? packed : count, (size_t)n_shards, stride, sum,
                 plan->reorder ? sum : dw);
     if (plan->has_bias) {
-        k->fold_f32((size_t)operand(recipe, s->args, BIAS)->c, (size_t)n_shards, stride,
-                    sum + packed, oct__node_at(s, recipe->place[BIAS]));
+        k->fold_f32((size_t)operand(wiring, s->args, BIAS)->c, (size_t)n_shards, stride,
+                    sum + packed, oct__node_at(s, wiring->place[BIAS]));
     }
     if (plan->reorder) {
         OCT_TRY(reorder(s, plan, sum, dw));
     }
-    if (recipe->grid >= 0) {
-        const struct oct__grid *grid = oct__node_at(s, recipe->grid);
+    if (wiring->grid >= 0) {
+        const struct oct__grid *grid = oct__node_at(s, wiring->grid);
         for (size_t i = 0; i < count; i++) {
             dw[i] *= grid->scale;
         }
@@ -814,7 +816,7 @@ static oct_status fold_node(const struct oct__shard *s) {
 
 static oct_status product(const struct oct__lane *lane, const struct oct__args *args) {
     const struct plan *plan = args->handle;
-    const int is_gradient = plan->recipe->direction == WEIGHT_GRADIENT;
+    const int is_gradient = plan->wiring->direction == WEIGHT_GRADIENT;
     if (!is_gradient && plan->reorder && !lane->bare) {
         OCT_TRY(oct__each_node(lane, args, pack_node));
     }

@@ -191,7 +191,7 @@ static oct_status run(enum oct__op op, const struct oct__lane *lane, const struc
     const struct oct__sim_output *outputs = oct__sim_outputs(op, &n);
     for (int i = 0; i < n; i++) {
         const struct oct__tensor *t = &args->t[outputs[i].operand];
-        if (t->n == 0) {
+        if (t->n == 0 || oct__op_only_reads(op, args, outputs[i].operand)) {
             continue;
         }
         struct job job = {{op, lane, args, 0}, &outputs[i], outputs[i].is_whole ? 1 : t->n};

@@ -12,7 +12,8 @@
 #include "base/rng.h"
 #include "engine/sim.h"
 
-/* --- floats in the order of their bits, so that a NaN is not lost ------------------------------ */
+/* --- floats in the order of their bits, so that a NaN is not lost ------------------------------
+ * */
 
 /* -NaN, -inf … -0, +0 … +inf, +NaN: is `a` before `b`? */
 static int is_before(double a, double b) {
@@ -43,7 +44,8 @@ static double chance_of(const struct oct__sim_call *call, enum oct__purpose purp
     return ((double)k + 0.5) / 65536.0;
 }
 
-/* --- the real values that are quantized -------------------------------------------------------- */
+/* --- the real values that are quantized --------------------------------------------------------
+ * */
 
 static double plain_value(const struct oct__sim_call *call, size_t sample, size_t element) {
     return oct__sim_get(call, 0, sample * oct__sim_row(call, 0) + element);
@@ -103,7 +105,8 @@ void oct__sim_values(const struct oct__sim_call *call, size_t row, double *to) {
     }
 }
 
-/* --- their range, grid and bytes ---------------------------------------------------------------- */
+/* --- their range, grid and bytes ----------------------------------------------------------------
+ * */
 
 struct range {
     double lo, hi;
@@ -195,7 +198,8 @@ void oct__sim_bytes(const struct oct__sim_call *call, size_t row, double *to) {
     }
 }
 
-/* --- weights: w -> bytes, scale ------------------------------------------------------------------ */
+/* --- weights: w -> bytes, scale ------------------------------------------------------------------
+ * */
 
 /* A scale below the smallest normal float counts as 0, and so do all the values. */
 static double symmetric_scale(double peak) {
@@ -233,7 +237,8 @@ void oct__sim_weight_bytes(const struct oct__sim_call *call, size_t row, double 
     }
 }
 
-/* --- vectors: x -> x at 256 steps ----------------------------------------------------------------- */
+/* --- vectors: x -> x at 256 steps
+ * ----------------------------------------------------------------- */
 
 void oct__sim_steps(const struct oct__sim_call *call, int operand, double *lo, double *step) {
     struct range range = {oct__sim_get(call, operand, 0), oct__sim_get(call, operand, 0)};
@@ -254,7 +259,8 @@ void oct__sim_vector(const struct oct__sim_call *call, size_t row, double *to) {
     }
 }
 
-/* --- gradients ------------------------------------------------------------------------------------ */
+/* --- gradients
+ * ------------------------------------------------------------------------------------ */
 
 /* a, scale, b, scale, bytes, grid [, scale of w]: a + b where the value was not clipped, times the
  * weights' scale. Floats have no scale. */
@@ -312,7 +318,8 @@ void oct__sim_gradient_mask(const struct oct__sim_call *call, size_t row, double
     }
 }
 
-/* --- looking at a quantizer -------------------------------------------------------------------- */
+/* --- looking at a quantizer --------------------------------------------------------------------
+ * */
 
 void oct__sim_quant_count(const struct oct__sim_call *call, size_t row, double *to) {
     const struct oct__tensor *q = oct__sim_tensor(call, 0);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim_range.c - the oracle's range norms, in the order of the definition: (sample, channel, row, column).
+/* sim_range.c - the oracle's range norms, in the order of the definition: (sample, channel, row,
+ * column).
  *
  *     K chunks of L values, R = mean_k max - mean_k min, s = 1 / (R * f(L) + eps)
  *     f(L) = 0.175 * (1 + sqrt(pi * ln 4)) / sqrt(2 * ln L),   u = s, or s at one of 256 steps
@@ -10,8 +11,8 @@
  *     Range BatchNorm, over a channel of the batch
  *         y = gamma * (x - mean) * u + beta
  *
- * Backward passes through R to the first largest (+ 1/K) and the first smallest value (- 1/K) of each
- * chunk, with s as it was before the steps; the derivative of h includes its corners.
+ * Backward passes through R to the first largest (+ 1/K) and the first smallest value (- 1/K) of
+ * each chunk, with s as it was before the steps; the derivative of h includes its corners.
  */
 #include "engine/sim.h"
 
@@ -38,8 +39,8 @@ struct set {
     size_t n_channels, hw;        /* of the set; values of a channel in one sample */
 };
 
-/* The place in the tensor of value `j`: (channel, row, column) of a group, (sample, row, column) of a
- * channel. */
+/* The place in the tensor of value `j`: (channel, row, column) of a group, (sample, row, column) of
+ * a channel. */
 static size_t place_of(const struct set *set, size_t j) {
     const size_t c = (size_t)oct__sim_tensor(set->call, 0)->c;
     if (set->n_channels > 0) {
@@ -106,7 +107,8 @@ static void used_of(const struct oct__sim_call *call, int operand, size_t row, d
     }
 }
 
-/* --- Range EvoNorm ------------------------------------------------------------------------------ */
+/* --- Range EvoNorm ------------------------------------------------------------------------------
+ * */
 
 /* Which operand is what: -1 where the operation has none. */
 static const struct evonorm {
@@ -259,7 +261,8 @@ void oct__sim_evonorm_dv(const struct oct__sim_call *call, size_t row, double *t
     sum_terms(call, v_term, to);
 }
 
-/* --- Range BatchNorm ---------------------------------------------------------------------------- */
+/* --- Range BatchNorm ----------------------------------------------------------------------------
+ * */
 
 static struct set channel_set(const struct oct__sim_call *call, size_t channel) {
     const struct oct__tensor *x = oct__sim_tensor(call, 0);

@@ -21,9 +21,6 @@ static void forward(struct oct__program *program, const struct oct__layer *layer
         forward_int8(program, layer);
         return;
     }
-    for (int i = 0; oct__is_int8(program) && i < 2; i++) {
-        oct__quantized_in(program, layer, i);
-    }
     int a = oct__value_in(program, layer, 0), b = oct__value_in(program, layer, 1);
     int y = oct__value_new(program, layer);
     oct__program_call(program, OCT_OP_ADD, layer, (union oct__attr){0}, 3, (int[]){a, b, y});

@@ -58,15 +58,22 @@ void oct__graph_fini(struct oct_graph *graph) {
 
 /* --- int8 ------------------------------------------------------------------------------------ */
 
-/* A value is quantized when a layer reads it as bytes. Its running range starts as (0, 0). */
+/* The running range of a value's quantizer starts as (0, 0). */
+static void declare_range(struct oct_graph *graph, struct oct__layer *layer) {
+    if (layer->range < 0) {
+        layer->range = oct__graph_stat(graph, layer, "range", 2, 0);
+    }
+}
+
+/* A value is quantized when a layer reads it as bytes, or when its norm writes nothing else. */
 static void declare_ranges(struct oct_graph *graph) {
     for (size_t i = 0; i < graph->n_layers; i++) {
-        const struct oct__layer *reader = &graph->layers[i];
-        for (int j = 0; reader->kind->reads_bytes && j < reader->n_in; j++) {
-            struct oct__layer *layer = &graph->layers[reader->in[j]];
-            if (layer->range < 0) {
-                layer->range = oct__graph_stat(graph, layer, "range", 2, 0);
-            }
+        struct oct__layer *layer = &graph->layers[i];
+        for (int j = 0; layer->kind->reads_bytes && j < layer->n_in; j++) {
+            declare_range(graph, &graph->layers[layer->in[j]]);
+        }
+        if (layer->norm && layer->norm->writes_bytes) {
+            declare_range(graph, layer);
         }
     }
 }
@@ -80,8 +87,8 @@ static void init_as_paper(struct oct_graph *graph) {
             if (last->kind == &oct__layer_norm) {
                 graph->params.items[last->param[0]].init_value = 0;
             }
-        } else if (layer->kind == &oct__layer_conv &&
-                   graph->params.items[layer->param[0]].n_dims == 2) {
+        } else if (layer->id == graph->output && layer->kind == &oct__layer_conv &&
+                   layer->param[1] >= 0) {
             struct oct__param *weight = &graph->params.items[layer->param[0]];
             weight->init = OCT_INIT_NORMAL;
             weight->init_value = 0.01;
@@ -283,8 +290,8 @@ static int refuse(struct oct_graph *graph, oct_status status) {
     return -1;
 }
 
-/* A finished layer's value, or -1 when declaring its parameters went wrong. Values stay small enough that
- * sizes times any batch and number of nodes fit 64 bits. */
+/* A finished layer's value, or -1 when declaring its parameters went wrong. Values stay small
+ * enough that sizes times any batch and number of nodes fit 64 bits. */
 static int done(struct oct_graph *graph, const struct oct__layer *layer) {
     if ((int64_t)layer->h * layer->w > INT32_MAX / layer->c) {
         return refuse(graph, oct__fail(OCT_STATUS_SHAPE, "%s: its value of %dx%dx%d is too large",

@@ -2,16 +2,17 @@
 /* graph.h - a network as data: layers in order, their parameters and statistics.
  *
  * A graph knows shapes and names, no batch and no engine; those come when a program is made from it
- * (program.h). It knows its precision, because that adds statistics: the ranges of quantizers. Layer i gives value i, and its inputs have smaller numbers, so walking the
- * array forwards is a forward pass and backwards a backward pass.
+ * (program.h). It knows its precision, because that adds statistics: the ranges of quantizers.
+ * Layer i gives value i, and its inputs have smaller numbers, so walking the array forwards is a
+ * forward pass and backwards a backward pass.
  *
  * Parameters of all layers form one row of floats, the same for every node:
  *
  *     [stem.weight ....][stem_norm.gamma .][stem_norm.beta .] … [head.bias .]
  *      each begins at a multiple of 16 elements; the gaps are 0 and stay 0
  *
- * Statistics (BatchNorm's running mean and variance, quantizers' ranges) form another. Parameters are trained and
- * gossiped, statistics belong to their node.
+ * Statistics (BatchNorm's running mean and variance, quantizers' ranges) form another. Parameters
+ * are trained and gossiped, statistics belong to their node.
  */
 #ifndef OCT_NN_GRAPH_H
 #define OCT_NN_GRAPH_H
@@ -84,8 +85,8 @@ void oct__graph_fini(struct oct_graph *graph);
 /* Makes it an int8 graph; before the first layer is added. */
 void oct__graph_quantize(struct oct_graph *graph, const struct oct__recipe *recipe);
 
-/* After building: the first mistake, or a missing or misshapen output. Gives an int8 graph's quantizers
- * their ranges. */
+/* After building: the first mistake, or a missing or misshapen output. Gives an int8 graph's
+ * quantizers their ranges. */
 OCT_MUST_CHECK oct_status oct__graph_check(struct oct_graph *graph);
 
 /* For layers' own use while a layer is added. They return an index, or -1 after a mistake. */

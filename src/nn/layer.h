@@ -28,6 +28,7 @@ struct oct_norm_kind {
     struct oct_plugin plugin;
     int has_activation; /* contains its non-linearity: no ReLU follows */
     int groups;         /* groups it divides channels into; 0: none */
+    int writes_bytes;   /* in int8: its value is always made as bytes */
     /* Declares parameters and statistics of a layer just added and completes its attr.norm, where the
      * groups are already filled in. */
     void (*declare)(struct oct_graph *graph, struct oct__layer *layer);

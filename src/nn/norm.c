@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* norm.c - the layer "norm": hands over to the norm that the run chose, and lists those there are.
  *
- * In int8 a norm that knows nothing of bytes computes in floats between two quantizers: its input and its
- * parameters come out of 8 bits, and so does the gradient that arrives at it.
+ * In int8 a norm that knows nothing of bytes computes in floats between two quantizers: its input
+ * and its parameters come out of 8 bits, and so does the gradient that arrives at it.
  */
 #include <string.h>
 
@@ -32,9 +32,6 @@ const struct oct_norm_kind *oct__norm_find(const char *name) {
 }
 
 static void forward(struct oct__program *program, const struct oct__layer *layer) {
-    if (oct__is_int8(program)) {
-        oct__quantized_in(program, layer, 0);
-    }
     layer->norm->forward(program, layer);
 }
 

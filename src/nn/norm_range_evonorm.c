@@ -27,7 +27,7 @@ static void forward(struct oct__program *program, const struct oct__layer *layer
     union oct__attr attr = oct__norm_attr(program, layer);
     program->saved[layer->id][0] = scale;
     program->saved[layer->id][1] = used;
-    if (oct__is_int8(program) && oct__bytes_wanted(layer)) {
+    if (oct__is_int8(program)) {
         int grid, q_grid, x = oct__bytes_in(program, layer, 0, &grid);
         int range = oct__range_of(program, layer), q = oct__bytes_new(program, layer, &q_grid);
         oct__program_call(program, OCT_OP_RANGE_EVONORM_U8, layer, attr, 10,
@@ -71,6 +71,7 @@ const struct oct_norm_kind oct_norm_range_evonorm = {
                .reference = "Aketi, Kodge and Roy, arXiv 2111.09389"},
     .has_activation = 1,
     .groups = 8,
+    .writes_bytes = 1,
     .declare = declare,
     .forward = forward,
     .backward = backward,

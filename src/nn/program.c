@@ -108,10 +108,13 @@ void oct__program_call(struct oct__program *program, enum oct__op op,
     }
 }
 
-/* In int8 a value that was made or kept as bytes is brought back to floats for layers that compute in
- * floats. */
+/* In int8 a value that has a quantizer is seen through it by everybody: as bytes, or as floats made
+ * of them for layers that compute in floats. */
 int oct__value_of(struct oct__program *program, const struct oct__layer *layer) {
     int *value = &program->values[layer->id];
+    if (oct__is_int8(program) && oct__bytes_wanted(layer)) {
+        oct__bytes_of(program, layer);
+    }
     if (*value < 0 && oct__is_int8(program) && program->int8[layer->id].bytes >= 0) {
         const struct oct__layer_int8 *from = &program->int8[layer->id];
         oct__value_new(program, layer);
@@ -320,7 +323,7 @@ static void write_loss(struct oct__program *program) {
         dlogits = oct__program_work(program, OCT_DTYPE_F32, program->batch, 1, 1, last->c);
         program->gradients[last->id] = dlogits;
         if (oct__is_int8(program)) {
-            program->int8[last->id].arrived[0] = (struct oct__arrival){dlogits, -1, 1};
+            program->int8[last->id].arrived[0] = (struct oct__arrival){dlogits, -1, 0};
             program->int8[last->id].n_arrived = 1;
         }
     }

@@ -138,8 +138,8 @@ void oct__program_call(struct oct__program *program, enum oct__op op,
                        const struct oct__layer *layer, union oct__attr attr, int n,
                        const int *tensors);
 
-/* The value of the layer's input `index` in floats (in int8 dequantized where need be), the layer's own, and
- * a new tensor for that. */
+/* The value of the layer's input `index` in floats (in int8 dequantized where need be), the layer's
+ * own, and a new tensor for that. */
 int oct__value_in(struct oct__program *program, const struct oct__layer *layer, int index);
 int oct__value_of(struct oct__program *program, const struct oct__layer *layer);
 int oct__value_new(struct oct__program *program, const struct oct__layer *layer);
@@ -167,22 +167,27 @@ static inline int oct__is_int8(const struct oct__program *program) {
 /* How this program's quantizers work. */
 struct oct__quant_attr oct__quant_attr(const struct oct__program *program);
 
-/* A range norm's attributes in this program: whether its scale takes 8 bits (not at evaluation, where a
- * result must not depend on the batch it came in), and its quantizer. */
+/* A range norm's attributes in this program: whether its scale takes 8 bits (not at evaluation,
+ * where a result must not depend on the batch it came in), and its quantizer. */
 union oct__attr oct__norm_attr(const struct oct__program *program, const struct oct__layer *layer);
 
 /* The layer's input `index` as bytes; quantizes floats that are not yet. */
 int oct__bytes_in(struct oct__program *program, const struct oct__layer *layer, int index,
                   int *grid);
-/* Sees to it that the layer's input `index` is quantized, for a layer that reads it through 8 bits and
- * computes in floats: oct__value_in then gives what the bytes say. */
-void oct__quantized_in(struct oct__program *program, const struct oct__layer *layer, int index);
+/* The layer's own value as bytes. */
+int oct__bytes_of(struct oct__program *program, const struct oct__layer *layer);
 /* Whether the layer's value has a quantizer: then it is best made as bytes at once, */
 int oct__bytes_wanted(const struct oct__layer *layer);
 /* … with these new tensors. */
 int oct__bytes_new(struct oct__program *program, const struct oct__layer *layer, int *grid);
 /* The running range of the layer's quantizer. */
 int oct__range_of(struct oct__program *program, const struct oct__layer *layer);
+/* Whether a quantizer's range can leave elements out: those of gradients reach to the peak, those
+ * of values as the recipe says. */
+static inline int oct__watch_clips(const struct oct__program *program,
+                                   const struct oct__watch *watch) {
+    return !watch->is_gradient && program->graph->recipe.range == OCT_RANGE_MEAN;
+}
 /* To be called after the call that writes a quantizer's result: lets it be watched. */
 void oct__watch(struct oct__program *program, const struct oct__layer *layer, int is_gradient,
                 int bytes, int grid);
@@ -196,7 +201,8 @@ int oct__program_weights(struct oct__program *program, const struct oct__layer *
 int oct__gradient_floats(struct oct__program *program, const struct oct__layer *layer,
                          enum oct__dtype dtype);
 int oct__gradient_bytes(struct oct__program *program, const struct oct__layer *layer, int *scale);
-/* The same of `floats`, which oct__gradient_floats gave, times the scale of the weights it will meet. */
+/* The same of `floats`, which oct__gradient_floats gave, times the scale of the weights it will
+ * meet. */
 int oct__gradient_folded(struct oct__program *program, const struct oct__layer *layer, int floats,
                          int weight_scale, int *scale);
 /* A contribution as oct__gradient_give's, in integers, or with its clipped places already 0. */
@@ -217,8 +223,8 @@ struct oct__profile {
     double *seconds; /* [n_calls] */
 };
 
-/* Runs calls `from` … `to` - 1. A step is run in two pieces, so that a loss that is not finite is noticed
- * before the update spreads it. */
+/* Runs calls `from` … `to` - 1. A step is run in two pieces, so that a loss that is not finite is
+ * noticed before the update spreads it. */
 OCT_MUST_CHECK oct_status oct__program_run(const struct oct__program *program,
                                            const struct oct__lane *lane,
                                            const struct oct__bases *bases, size_t from, size_t to,

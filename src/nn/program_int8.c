@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* program_int8.c - what layers need to add 8-bit calls to a program.
  *
- * A value is quantized once, by its own quantizer, whoever reads it; layers that know bytes (conv,
- * the sum, Range EvoNorm) read and write them, all others are given floats made from the bytes and
- * their result is quantized when somebody asks for bytes. So every layer works in int8, and those
- * that matter for speed work in it natively.
+ * A value that somebody reads as bytes is quantized once, by its own quantizer, for all its
+ * readers; layers that know bytes (conv, the sum, Range EvoNorm) read and write them, all others
+ * are given floats made from the bytes, and their result is quantized if one of its readers wants
+ * bytes. So every layer works in int8, and those that matter for speed work in it natively.
  *
  *     conv:  u8 · s8 -> s32 -> u8        norm, sum:  u8 -> u8        pool, dropout, ReLU:  float
  *
@@ -59,24 +59,25 @@ int oct__bytes_new(struct oct__program *program, const struct oct__layer *layer,
     return of->bytes;
 }
 
-int oct__bytes_in(struct oct__program *program, const struct oct__layer *layer, int index,
-                  int *grid) {
-    const struct oct__layer *from = &program->graph->layers[layer->in[index]];
-    struct oct__layer_int8 *of = &program->int8[from->id];
+/* The floats that the bytes were made of are forgotten: from here on the bytes are the value. */
+int oct__bytes_of(struct oct__program *program, const struct oct__layer *layer) {
+    struct oct__layer_int8 *of = &program->int8[layer->id];
     if (of->bytes < 0) {
-        int x = program->values[from->id], q = oct__bytes_new(program, from, grid);
-        oct__program_call(program, OCT_OP_QUANTIZE, from, quant(program), 4,
-                          (int[]){x, oct__range_of(program, from), q, *grid});
-        oct__watch(program, from, 0, q, *grid);
+        int x = program->values[layer->id], grid, q = oct__bytes_new(program, layer, &grid);
+        oct__program_call(program, OCT_OP_QUANTIZE, layer, quant(program), 4,
+                          (int[]){x, oct__range_of(program, layer), q, grid});
+        oct__watch(program, layer, 0, q, grid);
+        program->values[layer->id] = -1;
     }
-    *grid = of->grid;
     return of->bytes;
 }
 
-void oct__quantized_in(struct oct__program *program, const struct oct__layer *layer, int index) {
-    int grid;
-    oct__bytes_in(program, layer, index, &grid);
-    program->values[layer->in[index]] = -1;
+int oct__bytes_in(struct oct__program *program, const struct oct__layer *layer, int index,
+                  int *grid) {
+    const struct oct__layer *from = &program->graph->layers[layer->in[index]];
+    int bytes = oct__bytes_of(program, from);
+    *grid = program->int8[from->id].grid;
+    return bytes;
 }
 
 void oct__watch(struct oct__program *program, const struct oct__layer *layer, int is_gradient,
@@ -136,7 +137,7 @@ int oct__program_weights(struct oct__program *program, const struct oct__layer *
 static void sum_operands(const struct oct__program *program, const struct oct__layer *layer,
                          int operands[6]) {
     const struct oct__layer_int8 *of = &program->int8[layer->id];
-    int is_masked = !oct__quant_attr(program).mask || of->bytes < 0;
+    const int has_mask = oct__quant_attr(program).mask && of->bytes >= 0;
     int all_masked = 1;
     for (int i = 0; i < 6; i++) {
         operands[i] = -1;
@@ -146,7 +147,7 @@ static void sum_operands(const struct oct__program *program, const struct oct__l
         operands[2 * i + 1] = of->arrived[i].scale;
         all_masked &= of->arrived[i].is_masked;
     }
-    if (!is_masked && !all_masked) {
+    if (has_mask && !all_masked) {
         operands[4] = of->bytes;
         operands[5] = of->grid;
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* recipe.h - the choices that 8-bit training leaves open, under one name.
  *
- * ALGORITHMS: what a quantizer's range is, whether a gradient passes a clipped value, how many
- * scales a tensor has, how parameters start. A recipe is a row of recipes.def; its options change
+ * What a quantizer's range is, whether a gradient passes a clipped value, how many scales a tensor
+ * has, how parameters start. A recipe is a row of recipes.def; its options change
  * single choices, which is how one is compared with another:
  *
  *     --precision-recipe octet

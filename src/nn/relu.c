@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* relu.c - y = max(x, 0). Backward reads y alone, so x may be overwritten; in int8 it reads y from its
- * bytes. */
+/* relu.c - y = max(x, 0). Backward reads y alone, so x may be overwritten; in int8 it reads y from
+ * its bytes. */
 #include "nn/layer.h"
 
 static void forward(struct oct__program *program, const struct oct__layer *layer) {

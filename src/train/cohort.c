@@ -413,8 +413,8 @@ static oct_status read_row(struct oct__cohort *cohort, int home, int node) {
     return cohort->engine->read(cohort->engine, cohort->host_row, at, cohort->stride[home]);
 }
 
-/* Sums in double, in node order, beginning with node 0 itself: one node's average is that node to the bit,
- * negative zeros included. */
+/* Sums in double, in node order, beginning with node 0 itself: one node's average is that node to
+ * the bit, negative zeros included. */
 static oct_status average_row(struct oct__cohort *cohort, int home) {
     const size_t n = cohort->stride[home] / sizeof(float);
     for (int node = 0; node < cohort->config.n_nodes; node++) {

@@ -91,7 +91,8 @@ OCT_MUST_CHECK oct_status oct__cohort_step(struct oct__cohort *cohort, uint32_t 
 struct oct__bases oct__cohort_bases(const struct oct__cohort *cohort,
                                     const struct oct__cohort_lane *lane, int first_node);
 
-/* Called when `batch` of `n_batches` batches are done; nonzero stops the evaluation with CANCELLED. */
+/* Called when `batch` of `n_batches` batches are done; nonzero stops the evaluation with CANCELLED.
+ * */
 typedef int oct__evaluate_fn(int64_t batch, int64_t n_batches, void *context);
 
 /* Classifies the test set with node `node`'s parameters, or with the average model when `node` is
@@ -100,8 +101,8 @@ OCT_MUST_CHECK oct_status oct__cohort_evaluate(struct oct__cohort *cohort, int n
                                                oct__evaluate_fn *progress, void *context,
                                                double *loss, double *accuracy);
 
-/* Forms the average model, and the relative distance of the nodes from it, which is NaN when a parameter is
- * not finite. */
+/* Forms the average model, and the relative distance of the nodes from it, which is NaN when a
+ * parameter is not finite. */
 OCT_MUST_CHECK oct_status oct__cohort_average(struct oct__cohort *cohort, double *distance);
 
 /* Copies a row of the average model (home PARAM or STAT) to the host. */

@@ -3,7 +3,6 @@
 #include "train/compare.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/alloc.h"
 #include "train/config.h"
@@ -75,7 +74,7 @@ static struct oct__compare_row row_of(const struct distance *d, const char *reci
         .recipe = recipe,
         .parameter = parameter,
         .error = d->length > 0 ? sqrt(d->apart / d->length) : 0,
-        .cosine = lengths > 0 ? d->product / lengths : 0,
+        .cosine = lengths > 0 ? d->product / lengths : (double)NAN,
     };
 }
 
@@ -112,7 +111,7 @@ static int report_quantizers(const struct oct_trainer *trainer, const char *reci
             .recipe = recipe,
             .layer = trainer->graph.layers[program->watches[w].layer].name,
             .is_gradient = program->watches[w].is_gradient,
-            .clipped = (double)found[0],
+            .clipped = oct__watch_clips(program, &program->watches[w]) ? (double)found[0] : 0,
             .zero = (double)found[1],
             .scale = (double)found[2],
         };

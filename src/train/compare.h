@@ -30,13 +30,13 @@ struct oct__compare_quantizer {
     double clipped, zero, scale; /* as struct oct_quantizer, of the last batch */
 };
 
-/* Rows of a recipe come together: parameters in graph order, then all of them together, then quantizers.
- * Nonzero stops. */
+/* Rows of a recipe come together: parameters in graph order, then all of them together, then
+ * quantizers. Nonzero stops. */
 typedef int oct__compare_fn(const struct oct__compare_row *row,
                             const struct oct__compare_quantizer *quantizer, void *context);
 
-/* `config` says model, norm (an int8 run's default), data, batch, seed; its precision and recipe are not
- * looked at. `recipes` are texts as --precision-recipe takes them. */
+/* `config` says model, norm (an int8 run's default), data, batch, seed; its precision and recipe
+ * are not looked at. `recipes` are texts as --precision-recipe takes them. */
 OCT_MUST_CHECK oct_status oct__compare_gradients(const struct oct_config *config, int n_recipes,
                                                  const char *const *recipes, int n_steps,
                                                  int n_batches, oct__compare_fn *row,

@@ -402,15 +402,15 @@ oct_status oct_trainer_quantizer(const struct oct_trainer *trainer, int index,
     *out = (struct oct_quantizer){
         .layer = trainer->graph.layers[watch->layer].name,
         .is_gradient = watch->is_gradient,
-        .clipped = sums[0],
+        .clipped = oct__watch_clips(program, watch) ? sums[0] : 0,
         .zero = sums[1],
         .scale = sums[2],
     };
     return OCT_OK;
 }
 
-/* Parameters and statistics as one row, which is what a file holds: a BatchNorm's running mean and variance
- * are as much part of a trained model as its weights. */
+/* Parameters and statistics as one row, which is what a file holds: a BatchNorm's running mean and
+ * variance are as much part of a trained model as its weights. */
 struct whole {
     struct oct__row row;
     float *values, *stats; /* the statistics follow the parameters */

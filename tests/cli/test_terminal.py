@@ -64,7 +64,7 @@ for columns in (80, 120):
         check(piece in screen, f"{columns} columns: a line {piece!r}", screen)
     heads = [line for line in screen if "test acc" in line]
     equal(len(heads), 2, f"{columns} columns: headings of the epochs", screen)
-    equal(["clip val" in line and "clip grad" in line for line in heads], [True, False],
+    equal(["clip val" in line and "zero grad" in line for line in heads], [True, False],
           f"{columns} columns: clip rates in the run that is traced")
     rows = [line for line in screen if re.match(r" *\d/2 ", line)]
     equal([len(row) for row in rows], [len(heads[i // 2]) for i in range(4)],
@@ -104,7 +104,7 @@ equal(len([line for line in terminal.screen() if line]), 2, "wrong usage on a te
 GRADIENTS = ["bench", "gradients", *TINY, "--steps", "1", "--batches", "1"]
 STEP = ["bench", "step", *TINY[:4], "--threads", "1", "--seconds", "0.01"]
 for command in (["data", "list"], ["info"], ["bench", "kernels", "--only", "add_f32"], ["help"],
-                STEP, GRADIENTS, [*GRADIENTS, "--recipes", "octet,octet:range=full,octet:mask=no,paper"]):
+                STEP, GRADIENTS, [*GRADIENTS, "--recipes", "octet,octet:range=mean,octet:range=mean,mask=no,paper"]):
     terminal = Terminal(*command, columns=80)
     equal(terminal.finish(), 0, f"{command} on a terminal: exit", terminal.raw)
     # A word longer than the room for it, such as a path, is never cut.
