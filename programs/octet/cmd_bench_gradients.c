@@ -45,8 +45,7 @@ static const char *const options[] = {
 
 static const struct cli_example examples[] = {
     {"bench gradients", "both recipes after 100 steps"},
-    {"bench gradients --recipes octet,octet:range=mean,paper",
-     "one choice at a time"},
+    {"bench gradients --recipes octet,octet:range=mean,paper", "one choice at a time"},
     {NULL, NULL},
 };
 

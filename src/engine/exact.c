@@ -258,7 +258,7 @@ static const int16_t *multiply_phase(const struct form *f, const int16_t *image,
         const int first = rows.place + row / f->dilate * f->stride - f->top;
         int32_t *to = sums + ((size_t)row * (size_t)f->to_w + (size_t)index) * all;
         for (int t = 0; t < rows.taps; t++) {
-            const size_t r = (size_t)(rows.first + t * f->dilate);
+            const size_t r = (size_t)rows.first + (size_t)t * (size_t)f->dilate;
             const int16_t *from =
                 image + (size_t)(first + t) * line + (size_t)(columns.place - f->left) * in;
             k->taps_s16_s32((size_t)columns.positions, (size_t)f->stride * in, pairs, out,

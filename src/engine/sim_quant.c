@@ -72,16 +72,16 @@ static double byte_value(const struct oct__sim_call *call, size_t sample, size_t
 
 /* Who quantizes, what, and which of its operands are running range, bytes and grid. */
 static const struct quantizer {
-    enum oct__op op;
     double (*value)(const struct oct__sim_call *call, size_t sample, size_t element);
+    enum oct__op op;
     int run, bytes, grid;
 } quantizers[] = {
-    {OCT_OP_QUANTIZE, plain_value, 1, 2, 3},
-    {OCT_OP_SUMS_QUANTIZE, sums_value, 4, 5, 6},
-    {OCT_OP_ADD_U8, sum_of_bytes, 4, 5, 6},
-    {OCT_OP_RANGE_EVONORM_U8, oct__sim_evonorm_value, 5, 8, 9},
-    {OCT_OP_SUMS_DEQUANTIZE, sums_value, -1, -1, -1},
-    {OCT_OP_DEQUANTIZE, byte_value, -1, -1, -1},
+    {plain_value, OCT_OP_QUANTIZE, 1, 2, 3},
+    {sums_value, OCT_OP_SUMS_QUANTIZE, 4, 5, 6},
+    {sum_of_bytes, OCT_OP_ADD_U8, 4, 5, 6},
+    {oct__sim_evonorm_value, OCT_OP_RANGE_EVONORM_U8, 5, 8, 9},
+    {sums_value, OCT_OP_SUMS_DEQUANTIZE, -1, -1, -1},
+    {byte_value, OCT_OP_DEQUANTIZE, -1, -1, -1},
 };
 
 static const struct quantizer *quantizer_of(const struct oct__sim_call *call) {

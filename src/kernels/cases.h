@@ -23,12 +23,12 @@ enum oct__case_kind {
 
 struct oct__case_shape {
     size_t rows, c, groups, parts, stride;
+    size_t pairs, step, out_stride; /* of taps */
+    uint64_t first;                 /* the first element's number in its tensor */
     int w, dy, dx, flip;
     float lr, beta, decay, eps;
     float scale, inverse, zero; /* a grid's */
-    uint64_t first;             /* the first element's number in its tensor */
     struct oct__stream stream;
-    size_t pairs, step, out_stride; /* of taps */
 };
 
 enum oct__case_role {
