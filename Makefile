@@ -7,7 +7,7 @@ DESTDIR ?=
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 # What `make run` trains, in 8 bits and then in fp32; anything in ARGS comes after and wins.
-DEMO = --data fashion-mnist --samples 25000 --epochs 2 --norm range-batchnorm --augment none --compare fp32
+DEMO = --data fashion-mnist --samples 25000 --epochs 2 --norm range-batchnorm --lr 0.05 --augment none --compare fp32
 ARGS ?=
 
 octet = build/release/octet

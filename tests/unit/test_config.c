@@ -162,7 +162,7 @@ static void defaults_are_the_tables(void **state) {
     assert_string_equal(config->data_dir, "");
     assert_int_equal(config->batch, 32);
     assert_int_equal(config->seed, 1);
-    assert_true(config->lr == 0.03);
+    assert_true(config->lr == 0.02);
     assert_true(config->weight_decay == 1e-4);
     oct_config_destroy(config);
     oct_config_destroy(NULL);
