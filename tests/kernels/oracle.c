@@ -19,35 +19,16 @@
 #include "base/rng.h"
 #include "kernels/exp.h"
 #include "kernels/kernels.h"
+#include "oracle.h"
 
 enum { MOST = 4096, CHANNELS = 32 };
 
 static uint64_t oracle_seed;
 static uint32_t n_draws;
 
-/* One check's worst error. */
-struct error {
-    double worst, got, wanted;
-    int at;
-};
-
-static void compare(struct error *error, double got, double wanted, double scale, int at) {
-    double relative = fabs(got - wanted) / (scale > 0.0 ? scale : 1.0);
-    if (!(relative <= error->worst)) { /* a NaN is the worst there is */
-        *error = (struct error){isnan(relative) ? INFINITY : relative, got, wanted, at};
-    }
-}
-
 static int verdict(const char *name, const char *what, const struct error *error,
                    double tolerance) {
-    int failed = !(error->worst <= tolerance);
-    printf("%-26s %-34s error %.2e, allowed %.2e%s\n", name, what, error->worst, tolerance,
-           failed ? "  WRONG" : "");
-    if (failed) {
-        fprintf(stderr, "WRONG: %s, %s, element %d: ref %.9g, in double %.9g, seed %llu\n", name,
-                what, error->at, error->got, error->wanted, (unsigned long long)oracle_seed);
-    }
-    return failed;
+    return judge(name, what, error, tolerance, oracle_seed);
 }
 
 static void draw(float *out, size_t n, float low, float high) {

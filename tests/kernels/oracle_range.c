@@ -19,6 +19,7 @@
 #include "base/rng.h"
 #include "kernels/chunks.h"
 #include "kernels/kernels.h"
+#include "oracle.h"
 
 enum { MOST = 1024, CHANNELS = 64 };
 
@@ -38,28 +39,9 @@ static const struct oct__kernels *ref(void) {
     return oct__kernels_at(OCT_CPU_REF);
 }
 
-struct error {
-    double worst, got, wanted;
-    size_t at;
-};
-
-static void compare(struct error *error, double got, double wanted, double scale, size_t at) {
-    double relative = fabs(got - wanted) / scale;
-    if (!(relative <= error->worst)) { /* a NaN is the worst there is */
-        *error = (struct error){isnan(relative) ? INFINITY : relative, got, wanted, at};
-    }
-}
-
 static int verdict(const char *name, const char *what, const struct error *error,
                    double tolerance) {
-    int failed = !(error->worst <= tolerance);
-    printf("%-24s %-34s error %.2e, allowed %.2e%s\n", name, what, error->worst, tolerance,
-           failed ? "  WRONG" : "");
-    if (failed) {
-        fprintf(stderr, "WRONG: %s, %s, element %zu: ref %.9g, in double %.9g, seed %llu\n", name,
-                what, error->at, error->got, error->wanted, (unsigned long long)range_seed);
-    }
-    return failed;
+    return judge(name, what, error, tolerance, range_seed);
 }
 
 static int fact(const char *name, const char *what, double got, double wanted) {

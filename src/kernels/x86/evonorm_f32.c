@@ -5,51 +5,17 @@
  * first pass, which needs it for the sums, also writes the direct term into dx (where dy
  * is no longer needed once read); the second pass only takes away the statistics' share.
  */
-#include "kernels/x86/groups.h"
-
-struct evonorm {
-    size_t c;
-    const float *x, *dy, *gamma, *beta, *v;
-    const float *mean, *rstd, *scale, *k; /* per channel, in `work` */
-    float *out;
-};
-
-/* A panel's parameters in registers. */
-struct channels {
-    wide rstd, gamma, beta, v, scale;
-};
+#include "kernels/x86/evonorm.h"
 
 INLINE wide evonorm(const struct channels *of, const float *x, int full, size_t n) {
     wide value = wide_get(x, full, n);
     wide e = value * wide_sigmoid(of->v * value);
-    return (of->gamma * e) * of->rstd + of->beta;
+    return (of->gamma * e) * of->scale + of->beta;
 }
 
 INLINE void evonorm_panel(const void *arguments, const struct panel *at, float *partial) {
     (void)partial;
-    const struct evonorm *a = arguments;
-    const int full = at->full;
-    const size_t n = at->n, c = a->c;
-    const size_t start = at->row * c + at->column;
-    const float *x = a->x + start;
-    float *y = a->out + start;
-    const struct channels of = {
-        .rstd = wide_get(a->rstd + at->column, full, n),
-        .gamma = wide_get(a->gamma + at->column, full, n),
-        .beta = wide_get(a->beta + at->column, full, n),
-        .v = wide_get(a->v + at->column, full, n),
-    };
-    size_t r = 0;
-    for (; r + 4 <= at->rows; r += 4, x += 4 * c, y += 4 * c) {
-        wide y0 = evonorm(&of, x, full, n);
-        wide y1 = evonorm(&of, x + c, full, n);
-        wide y2 = evonorm(&of, x + 2 * c, full, n);
-        wide y3 = evonorm(&of, x + 3 * c, full, n);
-        put_rows(y, c, y0, y1, y2, y3, full, n);
-    }
-    for (; r < at->rows; r++, x += c, y += c) {
-        wide_put(y, evonorm(&of, x, full, n), full, n);
-    }
+    evonorm_walk(arguments, at, evonorm);
 }
 
 void OCT_WIDE(evonorm_f32)(size_t hw, size_t c, size_t groups, const float *x, const float *gamma,
@@ -64,7 +30,7 @@ void OCT_WIDE(evonorm_f32)(size_t hw, size_t c, size_t groups, const float *x, c
         .gamma = gamma,
         .beta = beta,
         .v = v,
-        .rstd = channel_rstd,
+        .scale = channel_rstd,
         .out = y,
     };
     column_map(hw, c, evonorm_panel, &arguments);
@@ -84,37 +50,7 @@ INLINE wide evonorm_row(const struct channels *of, const float *x, const float *
 }
 
 INLINE void evonorm_sums_panel(const void *arguments, const struct panel *at, float *partial) {
-    const struct evonorm *a = arguments;
-    const int full = at->full;
-    const size_t n = at->n, c = a->c;
-    const size_t start = at->row * c + at->column;
-    const float *x = a->x + start, *dy = a->dy + start;
-    float *dx = a->out + start;
-    const struct channels of = {
-        .v = wide_get(a->v + at->column, full, n),
-        .scale = wide_get(a->scale + at->column, full, n),
-    };
-    float *partial_q = partial + 4 * CHUNK, *partial_u = partial + 8 * CHUNK;
-    struct sums p = sums_load(partial, full, n), q = sums_load(partial_q, full, n),
-                u = sums_load(partial_u, full, n);
-    size_t r = 0;
-    for (; r + 4 <= at->rows; r += 4, x += 4 * c, dy += 4 * c, dx += 4 * c) {
-        wide d0 = evonorm_row(&of, x, dy, &p.p0, &q.p0, &u.p0, full, n);
-        wide d1 = evonorm_row(&of, x + c, dy + c, &p.p1, &q.p1, &u.p1, full, n);
-        wide d2 = evonorm_row(&of, x + 2 * c, dy + 2 * c, &p.p2, &q.p2, &u.p2, full, n);
-        wide d3 = evonorm_row(&of, x + 3 * c, dy + 3 * c, &p.p3, &q.p3, &u.p3, full, n);
-        put_rows(dx, c, d0, d1, d2, d3, full, n);
-    }
-    sums_store(partial, &p, full, n);
-    sums_store(partial_q, &q, full, n);
-    sums_store(partial_u, &u, full, n);
-    for (; r < at->rows; r++, x += c, dy += c, dx += c) {
-        wide pr = wide_of(0.0f), qr = pr, ur = pr;
-        wide_put(dx, evonorm_row(&of, x, dy, &pr, &qr, &ur, full, n), full, n);
-        sums_add_row(partial, r, pr, full, n);
-        sums_add_row(partial_q, r, qr, full, n);
-        sums_add_row(partial_u, r, ur, full, n);
-    }
+    evonorm_grad_walk(arguments, at, partial, evonorm_row);
 }
 
 INLINE void evonorm_grad_panel(const void *arguments, const struct panel *at, float *partial) {
