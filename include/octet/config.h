@@ -43,6 +43,10 @@ OCT_API const char *oct_option_choice(const struct oct_option *option, int index
 OCT_API OCT_MUST_CHECK oct_status oct_config_create(struct oct_config **out);
 OCT_API void oct_config_destroy(struct oct_config *config);
 
+/* Another with the same options set; what was left to its default is left to it again. */
+OCT_API OCT_MUST_CHECK oct_status oct_config_copy(const struct oct_config *config,
+                                                  struct oct_config **out);
+
 /* Sets one option from text. NOT_FOUND for a name that is no option (the nearest is suggested),
  * INVALID for a value that cannot be used, with what was expected; the old value then stays. */
 OCT_API OCT_MUST_CHECK oct_status oct_config_set(struct oct_config *config, const char *name,

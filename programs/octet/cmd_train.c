@@ -306,13 +306,7 @@ static int check_save(const struct cli *cli, const char *path) {
 /* The run's options with another precision. What was left to its default stays so: the norm's
  * depends on the precision. */
 static int other_config(const struct cli *cli, const char *precision, struct oct_config **out) {
-    oct_status status = oct_config_create(out);
-    const struct oct_option *option;
-    for (int i = 0; status == OCT_OK && (option = oct_option_at(i)) != NULL; i++) {
-        if (oct_config_is_set(cli->config, option->name)) {
-            status = oct_config_set(*out, option->name, oct_config_get(cli->config, option->name));
-        }
-    }
+    oct_status status = oct_config_copy(cli->config, out);
     if (status != OCT_OK) {
         return cli_fail(cli, status);
     }

@@ -13,13 +13,7 @@ static oct_status open_trainer(const struct oct_config *config, const char *prec
                                const char *recipe, struct oct_trainer **out) {
     struct oct_config *own;
     oct_status status;
-    OCT_TRY(oct_config_create(&own));
-    for (int i = 0; oct_option_at(i); i++) {
-        const char *name = oct_option_at(i)->name;
-        if (oct_config_is_set(config, name)) {
-            OCT_TRY_TO(out, oct_config_set(own, name, oct_config_get(config, name)));
-        }
-    }
+    OCT_TRY(oct_config_copy(config, &own));
     if (!config->norm[0]) {
         OCT_TRY_TO(out, oct_config_set(own, "norm", "range-evonorm")); /* in both precisions */
     }

@@ -329,6 +329,24 @@ void oct_config_destroy(struct oct_config *config) {
     oct__free(config);
 }
 
+oct_status oct_config_copy(const struct oct_config *config, struct oct_config **out) {
+    if (!config || !out) {
+        OCT_FAIL(INVALID, "oct_config_copy: the %s is NULL", !config ? "configuration" : "place");
+    }
+    struct oct_config *copy;
+    OCT_TRY(oct_config_create(&copy));
+    for (int row = 0; row < OCT__OPTION_COUNT; row++) {
+        oct_status status =
+            config->is_set[row] ? oct_config_set(copy, names[row], config->text[row]) : OCT_OK;
+        if (status != OCT_OK) {
+            oct_config_destroy(copy);
+            return status;
+        }
+    }
+    *out = copy;
+    return OCT_OK;
+}
+
 static oct_status fail_unknown(const char *name) {
     const char *nearest = NULL;
     int least = 0;

@@ -337,8 +337,33 @@ static void failed_allocation_is_reported(void **state) {
     }
 }
 
+/* A copy has what was set, and derives the rest anew. */
+static void copies(void **state) {
+    (void)state;
+    struct oct_config *config = fresh(), *copy = NULL;
+    assert_int_equal(oct_config_set(config, "batch", "7"), OCT_OK);
+    assert_int_equal(oct_config_set(config, "data", "synthetic:samples=12"), OCT_OK);
+    assert_int_equal(oct_config_copy(config, &copy), OCT_OK);
+    const struct oct_option *option;
+    for (int i = 0; (option = oct_option_at(i)) != NULL; i++) {
+        assert_string_equal(oct_config_get(copy, option->name),
+                            oct_config_get(config, option->name));
+        assert_int_equal(oct_config_is_set(copy, option->name),
+                         oct_config_is_set(config, option->name));
+    }
+    assert_int_equal(oct_config_set(copy, "precision", "fp32"), OCT_OK);
+    assert_string_equal(oct_config_get(copy, "norm"), "evonorm-s0");
+    assert_string_equal(oct_config_get(config, "norm"), "range-evonorm");
+    assert_int_equal(oct_config_set(config, "batch", "9"), OCT_OK);
+    assert_int_equal(copy->batch, 7);
+    assert_int_equal(oct_config_copy(NULL, &copy), OCT_STATUS_INVALID);
+    oct_config_destroy(copy);
+    oct_config_destroy(config);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(copies),
         cmocka_unit_test(any_thread_may_be_first),
         cmocka_unit_test(table_rows_are_complete),
         cmocka_unit_test(names_take_either_dash),
