@@ -140,8 +140,13 @@ static double loss_of(const struct sample *s, const float *dy) {
     return total;
 }
 
+/* The step is small against the smallest spread: a scale of 1 / spread bends that fast. */
 static double slope_of(struct sample *s, const float *dy, double *parameter) {
-    const double h = 1e-4, at = *parameter;
+    double largest = 1.0;
+    for (size_t g = 0; g < s->groups; g++) {
+        largest = fmax(largest, spread_of(s, g) > 0.0 ? s->scale[g] : 0.0);
+    }
+    const double h = 1e-4 / largest, at = *parameter;
     *parameter = at + h;
     double above = loss_of(s, dy);
     *parameter = at - h;
@@ -211,17 +216,21 @@ static int check_forward(const char *name, struct sample *s, struct floats *f) {
                              f->work);
     for (size_t i = 0; i < s->rows * s->c; i++) {
         double wanted = y_of(s, i);
-        compare(&error, (double)f->y[i], wanted, 1.0 + fabs(wanted), i);
+        double ungated = s->gamma[i % s->c] * s->x[i] * s->used[i % s->c / (s->c / s->groups)];
+        compare(&error, (double)f->y[i], wanted, 1.0 + fabs(ungated), i);
     }
     snprintf(what, sizeof what, "%zux%zu/%zu y", s->rows, s->c, s->groups);
     return verdict(name, what, &error, 1e-6);
 }
 
+/* Errors are measured against the terms that a slope is the sum of: the path through the scale has
+ * its square as a factor, unless there is no spread to move. */
 static void compare_slopes(struct error *error, struct sample *s, const float *dy, double *at,
                            size_t n, const float *got, const float *before) {
     for (size_t i = 0; i < n; i++) {
-        double wanted = slope_of(s, dy, &at[i]);
-        double size = (1.0 + fabs(wanted)) * (1.0 + s->scale[0]);
+        size_t g = i % s->c / (s->c / s->groups);
+        double wanted = slope_of(s, dy, &at[i]), scale = s->scale[g];
+        double size = 1.0 + fabs(wanted) + (spread_of(s, g) > 0.0 ? scale * scale : scale);
         compare(error, (double)got[i] - (before ? (double)before[i] : 0.0), wanted, size, i);
     }
 }
