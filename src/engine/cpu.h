@@ -103,6 +103,13 @@ oct__op_fn oct__cpu_loss;
 oct__op_fn oct__cpu_batch_norm, oct__cpu_batch_norm_eval, oct__cpu_batch_norm_grad,
     oct__cpu_group_norm, oct__cpu_group_norm_grad, oct__cpu_evonorm, oct__cpu_evonorm_grad;
 
+/* What both BatchNorms do with a shard of x (operand 0): sum its columns into `sum`, and
+ * y = x * scale + shift, scale = gamma * factor, shift = beta - mean * scale, gamma and beta being
+ * operands 1 and 2. */
+void oct__batch_sum(const struct oct__shard *shard, float *sum);
+void oct__batch_apply(const struct oct__shard *shard, const float *mean, const float *factor,
+                      float *y);
+
 /* cpu_range.c: the range norms on floats */
 oct__op_fn oct__cpu_range_evonorm, oct__cpu_range_evonorm_grad, oct__cpu_range_batch_norm,
     oct__cpu_range_batch_norm_eval, oct__cpu_range_batch_norm_grad;

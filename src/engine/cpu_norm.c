@@ -61,15 +61,18 @@ static size_t rows_of(const struct oct__tensor *x) {
 
 /* --- BatchNorm ------------------------------------------------------------------------------- */
 
-static oct_status batch_sum_shard(const struct oct__shard *s) {
+void oct__batch_sum(const struct oct__shard *s, float *sum) {
     const struct oct__tensor *x = &s->args->t[0];
     const size_t c = (size_t)x->c, hw = rows_of(x);
     const float *from = oct__shard_at(s, 0);
-    float *sum = sums_of(s, OCT_OP_BATCH_NORM, s->index);
     memset(sum, 0, c * sizeof *sum);
     for (int i = 0; i < s->count; i++) {
         oct__kernels()->column_sum_f32(hw, c, from + (size_t)i * hw * c, sum);
     }
+}
+
+static oct_status batch_sum_shard(const struct oct__shard *s) {
+    oct__batch_sum(s, sums_of(s, OCT_OP_BATCH_NORM, s->index));
     return OCT_OK;
 }
 
@@ -112,13 +115,13 @@ static oct_status batch_variance_node(const struct oct__shard *s) {
     return OCT_OK;
 }
 
-/* y = x * scale + shift, scale = gamma * rstd, shift = beta - mean * scale. */
-static void apply(const struct oct__shard *s, const float *mean, const float *rstd, float *y) {
+void oct__batch_apply(const struct oct__shard *s, const float *mean, const float *factor,
+                      float *y) {
     const struct oct__tensor *x = &s->args->t[0];
     const float *gamma = oct__node_at(s, 1), *beta = oct__node_at(s, 2);
     float *scale = oct__thread_scratch(s), *shift = scale + x->c;
     for (int c = 0; c < x->c; c++) {
-        scale[c] = gamma[c] * rstd[c];
+        scale[c] = gamma[c] * factor[c];
         shift[c] = beta[c] - mean[c] * scale[c];
     }
     oct__kernels()->column_affine_f32((size_t)s->count * rows_of(x), (size_t)x->c,
@@ -126,7 +129,7 @@ static void apply(const struct oct__shard *s, const float *mean, const float *rs
 }
 
 static oct_status batch_apply_shard(const struct oct__shard *s) {
-    apply(s, oct__node_at(s, 5), oct__node_at(s, 6), oct__shard_at(s, 7));
+    oct__batch_apply(s, oct__node_at(s, 5), oct__node_at(s, 6), oct__shard_at(s, 7));
     return OCT_OK;
 }
 
@@ -145,7 +148,7 @@ static oct_status batch_eval_shard(const struct oct__shard *s) {
     for (int c = 0; c < channels; c++) {
         rstd[c] = 1.0F / sqrtf(run_var[c] + s->args->attr.norm.eps);
     }
-    apply(s, oct__node_at(s, 3), rstd, oct__shard_at(s, 5));
+    oct__batch_apply(s, oct__node_at(s, 3), rstd, oct__shard_at(s, 5));
     return OCT_OK;
 }
 

@@ -245,14 +245,7 @@ static oct_status shares_chunk(void *context, int item, int worker) {
 /* --- Range BatchNorm ------------------------------------------------------------------------- */
 
 static oct_status batch_sum_shard(const struct oct__shard *s) {
-    const struct oct__tensor *x = &s->args->t[0];
-    const size_t c = (size_t)x->c, hw = rows_of(x);
-    const float *from = oct__shard_at(s, 0);
-    float *sum = sums_of(s, OCT_OP_RANGE_BATCH_NORM, s->index);
-    memset(sum, 0, c * sizeof *sum);
-    for (size_t i = 0; i < (size_t)s->count; i++) {
-        oct__kernels()->column_sum_f32(hw, c, from + i * hw * c, sum);
-    }
+    oct__batch_sum(s, sums_of(s, OCT_OP_RANGE_BATCH_NORM, s->index));
     return OCT_OK;
 }
 
@@ -282,21 +275,8 @@ static oct_status batch_scale_node(const struct oct__shard *s) {
     return OCT_OK;
 }
 
-static void batch_apply(const struct oct__shard *s, const float *mean, const float *used,
-                        float *y) {
-    const struct oct__tensor *x = &s->args->t[0];
-    const float *gamma = oct__node_at(s, 1), *beta = oct__node_at(s, 2);
-    float *scale = oct__thread_scratch(s), *shift = scale + x->c;
-    for (int c = 0; c < x->c; c++) {
-        scale[c] = gamma[c] * used[c];
-        shift[c] = beta[c] - mean[c] * scale[c];
-    }
-    oct__kernels()->column_affine_f32((size_t)s->count * rows_of(x), (size_t)x->c,
-                                      oct__shard_at(s, 0), scale, shift, y);
-}
-
 static oct_status batch_apply_shard(const struct oct__shard *s) {
-    batch_apply(s, oct__node_at(s, 5), oct__node_at(s, 7), oct__shard_at(s, 8));
+    oct__batch_apply(s, oct__node_at(s, 5), oct__node_at(s, 7), oct__shard_at(s, 8));
     return OCT_OK;
 }
 
@@ -309,7 +289,7 @@ oct_status oct__cpu_range_batch_norm(const struct oct__lane *lane, const struct 
 }
 
 static oct_status batch_eval_shard(const struct oct__shard *s) {
-    batch_apply(s, oct__node_at(s, 3), oct__node_at(s, 4), oct__shard_at(s, 5));
+    oct__batch_apply(s, oct__node_at(s, 3), oct__node_at(s, 4), oct__shard_at(s, 5));
     return OCT_OK;
 }
 
