@@ -141,6 +141,9 @@ oct_find(ZLIB zlib zlib.h z zlib1g-dev "compressed dataset files by zlib")
 oct_find(CURL libcurl curl/curl.h curl libcurl4-openssl-dev "downloads by libcurl")
 oct_find(ARCHIVE libarchive archive.h archive libarchive-dev "dataset archives by libarchive")
 oct_find(JANSSON jansson jansson.h jansson libjansson-dev "JSON output by jansson")
+oct_find(YAML yaml-0.1 yaml.h yaml libyaml-dev "run files by libyaml")
+oct_find(SQLITE sqlite3 sqlite3.h sqlite3 libsqlite3-dev "the database of runs by SQLite")
+oct_find(LAPACK lapacke lapacke.h lapacke liblapacke-dev "spectral gaps by LAPACK")
 
 list(APPEND OCT_LIBRARIES -lm)
 

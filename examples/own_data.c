@@ -62,6 +62,8 @@ int main(void) {
     if ((status = make("stripes", TRAIN, 0, &train)) == OCT_OK &&
         (status = make("stripes", TEST, TRAIN, &test)) == OCT_OK &&
         (status = oct_config_create(&config)) == OCT_OK &&
+        (status = oct_config_set(config, "nodes", "1")) == OCT_OK &&
+        (status = oct_config_set(config, "momentum", "local")) == OCT_OK &&
         (status = oct_config_set(config, "epochs", "3")) == OCT_OK &&
         (status = oct_config_set(config, "lr", "0.03")) == OCT_OK && /* for so few steps */
         (status = oct_config_set(config, "augment", "none")) == OCT_OK) {

@@ -45,6 +45,8 @@ int main(void) {
     if ((status = oct_config_create(&config)) == OCT_OK &&
         (status = oct_config_set(config, "data", "synthetic:samples=1024,classes=4,size=8")) ==
             OCT_OK &&
+        (status = oct_config_set(config, "nodes", "1")) == OCT_OK &&
+        (status = oct_config_set(config, "momentum", "local")) == OCT_OK &&
         (status = oct_config_set(config, "norm", "batchnorm")) == OCT_OK &&
         (status = oct_config_set(config, "augment", "none")) == OCT_OK &&
         (status = oct_config_set(config, "epochs", "6")) == OCT_OK &&

@@ -7,8 +7,8 @@
 static int show(const struct oct_progress *p, void *context) {
     (void)context;
     if (p->phase == OCT_PHASE_EPOCH_END) {
-        printf("epoch %d of %d: loss %.3f, accuracy %.1f %%\n", p->epoch, p->n_epochs, p->loss,
-               p->test_accuracy);
+        printf("epoch %d of %d: accuracy %.1f %%, %.1f MB sent\n", p->epoch, p->n_epochs,
+               p->test_accuracy, 1e-6 * (double)p->bytes_sent);
     }
     return 0;
 }
@@ -24,6 +24,10 @@ int main(void) {
     if ((status = oct_config_create(&config)) != OCT_OK ||
         (status = oct_config_set(config, "data", "synthetic:size=8")) != OCT_OK ||
         (status = oct_config_set(config, "augment", "none")) != OCT_OK ||
+        (status = oct_config_set(config, "nodes", "4")) != OCT_OK ||
+        (status = oct_config_set(config, "skew", "0.5")) != OCT_OK ||
+        (status = oct_config_set(config, "batch", "8")) != OCT_OK ||
+        (status = oct_config_set(config, "lr", "0.05")) != OCT_OK ||
         (status = oct_config_set(config, "epochs", "3")) != OCT_OK ||
         (status = oct_trainer_create(config, &hooks, &trainer)) != OCT_OK ||
         (status = oct_trainer_run(trainer)) != OCT_OK ||
@@ -31,7 +35,8 @@ int main(void) {
         (status = oct_trainer_save(trainer, "model.safetensors")) != OCT_OK) {
         fprintf(stderr, "%s: %s\n", oct_status_name(status), oct_last_error());
     } else {
-        printf("accuracy %.1f %%, saved in model.safetensors\n", result.accuracy);
+        printf("accuracy %.1f %% of the average model, saved in model.safetensors\n",
+               result.accuracy);
     }
     oct_trainer_destroy(trainer);
     oct_config_destroy(config);

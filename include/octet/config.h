@@ -52,6 +52,18 @@ OCT_API OCT_MUST_CHECK oct_status oct_config_copy(const struct oct_config *confi
 OCT_API OCT_MUST_CHECK oct_status oct_config_set(struct oct_config *config, const char *name,
                                                  const char *value);
 
+/* Sets the options that a run file names: YAML, `name: value` lines with the option table's names.
+ * Options that were set before stay as they are, so that a command line overrides its file. Every
+ * complaint begins with FILE:LINE; then nothing of the file has been set. UNSUPPORTED in a build
+ * without libyaml. */
+OCT_API OCT_MUST_CHECK oct_status oct_config_read(struct oct_config *config, const char *path);
+
+/* Sets the options of the run whose newest checkpoint is in `folder`, and `resume`. An option that
+ * was set before and says otherwise is refused (INVALID), and then nothing has been set, save those
+ * that change nothing about the result: threads, checkpoint, every, db, eval_nodes, transport,
+ * data_dir. `checkpoint` becomes `folder` where it was set for that run and is not now. */
+OCT_API OCT_MUST_CHECK oct_status oct_config_resume(struct oct_config *config, const char *folder);
+
 /* The value as text (of an option that depends on others: what it comes to), valid until it is set
  * again; NULL when there is no such option. */
 OCT_API const char *oct_config_get(const struct oct_config *config, const char *name);

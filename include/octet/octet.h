@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* octet.h - the whole public API of Octet, and how to use it.
  *
- * Octet trains neural networks. A program describes a run by the same options as the command
- * `octet train`, creates a trainer from them, and lets it run. Train, evaluate, save:
+ * Octet trains neural networks on many nodes, each with its own data, that talk only to their
+ * neighbours. A program describes a run by the same options as the command `octet train`, creates a
+ * trainer from them, and lets it run; all nodes of the run live in it. Train, evaluate, save:
  *
  *     #include <octet/octet.h>
  *     #include <stdio.h>
@@ -11,8 +12,8 @@
  *     static int show(const struct oct_progress *p, void *context) {
  *         (void)context;
  *         if (p->phase == OCT_PHASE_EPOCH_END) {
- *             printf("epoch %d of %d: loss %.3f, accuracy %.1f %%\n", p->epoch, p->n_epochs,
- *                    p->loss, p->test_accuracy);
+ *             printf("epoch %d of %d: accuracy %.1f %%, %.1f MB sent\n", p->epoch, p->n_epochs,
+ *                    p->test_accuracy, 1e-6 * (double)p->bytes_sent);
  *         }
  *         return 0;
  *     }
@@ -28,6 +29,10 @@
  *         if ((status = oct_config_create(&config)) != OCT_OK ||
  *             (status = oct_config_set(config, "data", "synthetic:size=8")) != OCT_OK ||
  *             (status = oct_config_set(config, "augment", "none")) != OCT_OK ||
+ *             (status = oct_config_set(config, "nodes", "4")) != OCT_OK ||
+ *             (status = oct_config_set(config, "skew", "0.5")) != OCT_OK ||
+ *             (status = oct_config_set(config, "batch", "8")) != OCT_OK ||
+ *             (status = oct_config_set(config, "lr", "0.05")) != OCT_OK ||
  *             (status = oct_config_set(config, "epochs", "3")) != OCT_OK ||
  *             (status = oct_trainer_create(config, &hooks, &trainer)) != OCT_OK ||
  *             (status = oct_trainer_run(trainer)) != OCT_OK ||
@@ -35,7 +40,8 @@
  *             (status = oct_trainer_save(trainer, "model.safetensors")) != OCT_OK) {
  *             fprintf(stderr, "%s: %s\n", oct_status_name(status), oct_last_error());
  *         } else {
- *             printf("accuracy %.1f %%, saved in model.safetensors\n", result.accuracy);
+ *             printf("accuracy %.1f %% of the average model, saved in model.safetensors\n",
+ *                    result.accuracy);
  *         }
  *         oct_trainer_destroy(trainer);
  *         oct_config_destroy(config);
@@ -47,11 +53,14 @@
  * Where to read on, a header for each part:
  *
  *     status.h    what functions return, and the sentence behind a failure
- *     config.h    options by name: everything `octet train --help` lists
- *     trainer.h   create, run, evaluate, save; progress and cancelling
+ *     config.h    options by name: everything `octet train --help` lists; run files
+ *     trainer.h   create, run, evaluate, save; progress, cancelling, going on
  *     dataset.h   known datasets, and your own by a callback       examples/own_data.c
  *     graph.h     your own network, layer by layer                 examples/own_model.c
- *     plugin.h    which models, norms, datasets and engines this build has
+ *     topology.h  who talks to whom: graphs, their weights, how fast they agree
+ *     partition.h which node holds which samples
+ *     runs.h      a database of runs
+ *     plugin.h    which models, datasets, algorithms and the rest this build has
  *     cpu.h       which instructions are used
  *     log.h       what the library says while it works
  *
@@ -75,8 +84,11 @@
 #include <octet/export.h>
 #include <octet/graph.h>
 #include <octet/log.h>
+#include <octet/partition.h>
 #include <octet/plugin.h>
+#include <octet/runs.h>
 #include <octet/status.h>
+#include <octet/topology.h>
 #include <octet/trainer.h>
 
 #ifdef __cplusplus

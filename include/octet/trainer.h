@@ -24,6 +24,7 @@ enum oct_phase {
     OCT_PHASE_TRAIN,     /* a step was done */
     OCT_PHASE_EVALUATE,  /* test batches are being classified */
     OCT_PHASE_EPOCH_END, /* an epoch and its evaluation were done: test_* are set */
+    OCT_PHASE_GOSSIP,    /* a round without training was done, after the last epoch */
 };
 
 struct oct_progress {
@@ -36,7 +37,9 @@ struct oct_progress {
     double learning_rate;
     double samples_per_s; /* training, all nodes together; evaluation not counted */
     double seconds, seconds_left;
-    double test_loss, test_accuracy; /* at EPOCH_END */
+    double test_loss, test_accuracy; /* at EPOCH_END, as is the next */
+    double consensus_distance;       /* as in struct oct_result */
+    uint64_t bytes_sent;             /* so far */
 };
 
 /* Nonzero asks the trainer to stop: oct_trainer_run then returns CANCELLED after the current step,
@@ -55,16 +58,23 @@ struct oct_hooks {
 struct oct_result {
     double accuracy;           /* of the average model on the test set, per cent */
     double accuracy_nodes;     /* mean over the nodes' own models, per cent */
+    double accuracy_least;     /* … their worst */
+    double accuracy_most;      /* … their best */
+    int nodes_tested;          /* … of so many nodes (option eval_nodes) */
     double loss;               /* of the average model on the test set */
     double train_loss;         /* mean over the last epoch's steps */
     double consensus_distance; /* (1/n) sum |z_i - z|^2 / |z|^2 */
-    uint64_t bytes_sent;       /* all messages over all edges */
+    uint64_t bytes_sent;       /* all messages over all edges, headers included */
+    uint64_t bytes_final;      /* … of those, in the rounds after the last epoch */
+    uint64_t bytes_dense;      /* what the messages before those would be as plain floats */
+    uint64_t messages;         /* … and how many they are, over all edges */
     double samples_per_s;      /* training only, all nodes together */
     double seconds;            /* since oct_trainer_run began, evaluation included */
+    double gossip_share;       /* of the training time that went into messages, 0 to 1 */
     int epochs;                /* finished */
     int64_t n_parameters;      /* of one node's model */
     uint64_t workspace_bytes;  /* activations and gradients, all workers */
-    uint64_t state_bytes;      /* parameters, momentum, statistics, all nodes */
+    uint64_t state_bytes;      /* parameters, momentum, statistics, gossip's memory, all nodes */
     char model_sha256[65];     /* the average model's parameters, little-endian f32, graph order */
 };
 
@@ -74,7 +84,8 @@ OCT_API OCT_MUST_CHECK oct_status oct_trainer_create(const struct oct_config *co
                                                      struct oct_trainer **out);
 
 /* Trains to the last epoch, evaluating after each. CANCELLED when the progress callback asked to
- * stop; called again it then goes on from there, to the same bits. NOT_FINITE names the step and
+ * stop (then the option `checkpoint` has one written); called again it goes on from there, to the
+ * same bits. NOT_FINITE names the step and
  * layer where a NaN or infinity first appeared. */
 OCT_API OCT_MUST_CHECK oct_status oct_trainer_run(struct oct_trainer *trainer);
 

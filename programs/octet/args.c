@@ -17,6 +17,22 @@ const struct oct_option cli_common[] = {
     {.name = NULL},
 };
 
+/* Options that are short for a row of the table, which oct_config_set knows by their own name; whoever
+ * takes the row takes them too. */
+static const struct {
+    const char *row;
+    struct oct_option option;
+} short_forms[] = {
+    {"partition",
+     {.name = "skew",
+      .placeholder = "S",
+      .summary = "short for --partition skew:S, from 0 (all nodes alike) to 1 (own classes each)",
+      .group = "Data",
+      .type = OCT_OPTION_REAL,
+      .least = 0,
+      .most = 1}},
+};
+
 static char plain(char c) {
     return c == '_' ? '-' : c;
 }
@@ -68,11 +84,18 @@ void cli_guess_from(struct cli_guess *guess, const char *candidate) {
     }
 }
 
-static int takes_from_table(const struct cli_command *command, const char *name) {
+static int is_own(const struct cli_command *command, const char *name) {
     for (int i = 0; command->own && command->own[i].name; i++) {
         if (same_name(command->own[i].name, name)) {
-            return 0;
+            return 1;
         }
+    }
+    return 0;
+}
+
+static int takes_from_table(const struct cli_command *command, const char *name) {
+    if (is_own(command, name)) {
+        return 0;
     }
     if (!command->options || same_name(name, "seed") || same_name(name, "threads")) {
         return 1;
@@ -93,8 +116,18 @@ const struct oct_option *cli_option_at(const struct cli_command *command, int in
     }
     const struct oct_option *option;
     for (int i = 0; (option = oct_option_at(i)) != NULL; i++) {
-        if (takes_from_table(command, option->name) && index-- == 0) {
+        if (!takes_from_table(command, option->name)) {
+            continue;
+        }
+        if (index-- == 0) {
             return option;
+        }
+        for (size_t j = 0; j < CLI_COUNT_OF(short_forms); j++) {
+            const struct oct_option *form = &short_forms[j].option;
+            if (same_name(short_forms[j].row, option->name) && !is_own(command, form->name) &&
+                index-- == 0) {
+                return form;
+            }
         }
     }
     return NULL;
@@ -204,11 +237,7 @@ static int refused(const struct cli *cli, oct_status status) {
 }
 
 static int set_value(struct cli *cli, const struct oct_option *option, const char *value) {
-    int is_own = 0;
-    for (int i = 0; cli->command->own && cli->command->own[i].name; i++) {
-        is_own |= option == &cli->command->own[i];
-    }
-    if (!is_own) {
+    if (!is_own(cli->command, option->name)) {
         oct_status status = oct_config_set(cli->config, option->name, value);
         return status == OCT_OK ? CLI_DONE : refused(cli, status);
     }

@@ -8,7 +8,9 @@
  *     cmd_*.c      the commands                         json.c      JSON objects (jansson)
  *     cmd_help.c   help from the tables                 progress.c  what moves on a terminal
  *     man.c        octet.1 from the tables              table.c     aligned columns, numbers
- *     quant.c      quantizers, listed and summed up
+ *     quant.c      quantizers, listed and summed up     opening.c   what a run is about to do
+ *     summary.c    what it came to
+ *     database.c   where runs are on record             record.c    putting one there
  *
  * Results go to stdout, all else to stderr; with --json stdout carries exactly one object.
  */
@@ -19,7 +21,9 @@
 #include <stdio.h>
 
 #include <octet/config.h>
+#include <octet/dataset.h>
 #include <octet/plugin.h>
+#include <octet/runs.h>
 #include <octet/status.h>
 #include <octet/trainer.h>
 
@@ -50,11 +54,14 @@ struct cli_command {
     const char *const *defaults;        /* name, value, … , NULL: defaults unlike the table's */
     const struct cli_example *examples; /* ends with a NULL line */
     const char *json;                   /* keys of its JSON object */
-    int (*run)(struct cli *cli);        /* returns the exit code */
+    int keeps_config; /* its configuration goes into files that may be read elsewhere: the
+                         environment's data folder stays out of it (see cli_data_folder) */
+    int (*run)(struct cli *cli); /* returns the exit code */
 };
 
-extern const struct cli_command cli_train, cli_bench_step, cli_bench_kernels, cli_bench_gradients,
-    cli_data_list, cli_data_get, cli_data_verify, cli_info, cli_help, cli_version;
+extern const struct cli_command cli_train, cli_bench_step, cli_bench_kernels, cli_bench_codec,
+    cli_bench_gradients, cli_data_list, cli_data_get, cli_data_verify, cli_partition,
+    cli_topology_command, cli_runs, cli_info, cli_help, cli_version;
 
 /* Commands in the order of the help; NULL past the end. */
 const struct cli_command *cli_command_at(int index);
@@ -73,13 +80,15 @@ struct cli {
     const char *words[8];
     int n_words;
     int json, quiet, verbose, help;
+    char data_folder[4096]; /* the environment's; "" when it names none */
 };
 
 /* Options that every command takes beside --seed and --threads; ends with a NULL name. */
 extern const struct oct_option cli_common[];
 
-/* Row `index` of what the command takes: its own options first, then the table's rows; NULL past
- * the end. The common ones are not among them. */
+/* Row `index` of what the command takes: its own options first, then the table's rows, each followed
+ * by its short form where there is one (--skew); NULL past the end. The common ones are not among
+ * them. */
 const struct oct_option *cli_option_at(const struct cli_command *command, int index);
 
 /* The command's default of an option as text; "" when it depends on the rest. */
@@ -118,6 +127,9 @@ int cli_usage(const struct cli *cli, const char *format, ...) OCT_PRINTF(2, 3);
 /* Memory for the program's own small things; ends the program when there is none. */
 void *cli_alloc(size_t bytes);
 
+/* Where downloaded datasets are: the option, else the environment's folder; NULL: neither. */
+const char *cli_data_folder(const struct cli *cli);
+
 /* --- Ctrl-C (main.c) ------------------------------------------------------------------------ */
 
 /* From now on the first SIGINT or SIGTERM only sets a flag; the second ends the program. */
@@ -140,8 +152,11 @@ void cli_json_flag(struct cli_json *object, const char *key, int value);
 void cli_json_put(struct cli_json *object, const char *key, struct cli_json *child); /* takes it */
 void cli_json_add(struct cli_json *array, struct cli_json *child);                   /* takes it */
 void cli_json_add_text(struct cli_json *array, const char *value);
+void cli_json_add_int(struct cli_json *array, int64_t value);
+void cli_json_add_real(struct cli_json *array, double value); /* not finite: null */
 
-/* The configuration as an object with numbers as numbers. */
+/* An option's value, a number as a number; and a configuration, all of them as an object. */
+void cli_json_option(struct cli_json *object, const char *name, const char *value);
 struct cli_json *cli_json_config(const struct oct_config *config);
 
 void cli_json_destroy(struct cli_json *json); /* one that will not be printed */
@@ -162,7 +177,7 @@ struct cli_table {
 };
 
 /* `heads` are separated by '|'; '>' before one aligns its column to the right, '~' before the last
- * wraps it to the width of the terminal. */
+ * wraps it to the width of the terminal, '.' cuts it there. */
 void cli_table_init(struct cli_table *table, const char *heads);
 void cli_table_cell(struct cli_table *table, const char *format, ...) OCT_PRINTF(2, 3);
 void cli_table_print(const struct cli_table *table, FILE *out);
@@ -171,6 +186,9 @@ void cli_table_fini(struct cli_table *table);
 /* Text wrapped at `width`, its first line beginning at column `at`, later ones at `indent`. Ends
  * with a newline. Returns the number of lines. */
 int cli_wrap(FILE *out, const char *text, int at, int indent, int width);
+
+/* A word as a shell takes it: in quotes where it is anything but plain. */
+void cli_quote(FILE *out, const char *text);
 
 struct cli_text {
     char text[32];
@@ -231,6 +249,9 @@ const char *cli_style(FILE *stream, enum cli_style style);
 /* One line on stderr that redraws itself; silent with --quiet, plain lines in a pipe. */
 void cli_progress_begin(const struct cli *cli);
 
+/* Epochs that follow are of so many nodes: several also agree, and send. */
+void cli_progress_nodes(int n_nodes);
+
 /* `quantizers` are those of the epoch that ended, to be summed up in its line; NULL: none. */
 void cli_progress_train(const struct oct_progress *progress,
                         const struct cli_quantizers *quantizers);
@@ -241,6 +262,75 @@ void cli_progress_bytes(const char *file, uint64_t done_bytes, uint64_t total_by
 void cli_progress_note(const char *format, ...) OCT_PRINTF(1, 2); /* until the next call */
 void cli_progress_say(const char *format, ...) OCT_PRINTF(1, 2);  /* stays */
 void cli_progress_clear(void);
+
+/* --- a training run (opening.c, summary.c) -------------------------------------------------- */
+
+/* A run as the command sees it. */
+struct cli_run {
+    const struct oct_config *config;
+    struct oct_result result;
+    struct cli_quantizers quantizers; /* of a run that is traced */
+    int stopped;                      /* by Ctrl-C, before its end */
+};
+
+/* All that octet train found out. */
+struct cli_report {
+    struct cli_run first, second;
+    const char *compare; /* the second's precision; NULL: there is none */
+    oct_status failure;  /* of the second, and why */
+    char reason[512];
+    const char *saved;      /* file of the model */
+    const char *checkpoint; /* folder that has one; NULL: none was written */
+    const char *database;   /* that the run is recorded in, and its number there; NULL: none */
+    int64_t number;
+    int traced, stopped; /* stopped: either of them, or between them */
+};
+
+int cli_nodes(const struct oct_config *config);
+
+/* Whether messages go over a graph: not with a single node, nor in the controls. */
+int cli_talks(const struct oct_config *config);
+
+/* The graph that the options describe. */
+struct oct_topology;
+oct_status cli_topology(const struct oct_config *config, struct oct_topology **out);
+
+/* What the run is about to do, in a few lines on stderr. The partition is that of `train`. */
+void cli_opening_print(const struct oct_config *config, const struct oct_dataset *train);
+
+void cli_report_print(const struct cli_report *report);
+int cli_report_json(const struct cli_report *report); /* returns the exit code */
+
+/* --- runs on record (database.c, record.c) -------------------------------------------------- */
+
+/* The database of runs that the option `db` means. */
+struct cli_database {
+    char path[4096];
+    int is_named; /* by the user; or else it is the one in the state folder */
+};
+
+/* Zero when there is none: it says "none", or the environment has no place for one. */
+int cli_database(const struct oct_config *config, struct cli_database *out);
+
+/* A run that is being recorded; nothing is when `runs` is NULL. */
+struct cli_record {
+    struct oct_runs *runs;
+    int64_t number; /* of the run; 0: it is not on record */
+    struct cli_database database;
+};
+
+/* Before training begins. What is wrong with a database that the user named is reported, and the
+ * exit code returned; without the default one the run goes on, after a warning. */
+int cli_record_begin(struct cli_record *record, const struct cli *cli,
+                     const struct oct_config *config);
+
+/* From the progress callback; phases other than OCT_PHASE_EPOCH_END are ignored. */
+void cli_record_epoch(struct cli_record *record, const struct oct_progress *progress);
+
+/* After it, however it ended: `result` counts when `status` is OK, oct_last_error otherwise. Closes
+ * the database; `number` and `database` stay. */
+void cli_record_end(struct cli_record *record, oct_status status, int stopped,
+                    const struct oct_result *result);
 
 /* --- help (cmd_help.c, man.c) --------------------------------------------------------------- */
 

@@ -45,17 +45,33 @@ static const struct oct_option step_own[] = {
     {.name = NULL},
 };
 
-static const char *const step_options[] = {
-    "model",  "norm",     "precision-recipe", "activation-rounding",
-    "data",   "data-dir", "augment",          "batch",
-    "engine", NULL};
+static const char *const step_options[] = {"model",
+                                           "norm",
+                                           "precision-recipe",
+                                           "activation-rounding",
+                                           "data",
+                                           "data-dir",
+                                           "augment",
+                                           "batch",
+                                           "topology",
+                                           "algorithm",
+                                           "compress",
+                                           "transport",
+                                           "momentum",
+                                           "engine",
+                                           NULL};
 
 /* Made-up images: a benchmark needs their size only, and no files. */
-static const char *const step_defaults[] = {"data", "synthetic", NULL};
+static const char *const step_defaults[] = {"data",      "synthetic:samples=1024",
+                                            "partition", "skew:0",
+                                            "algorithm", "none",
+                                            "momentum",  "local",
+                                            NULL};
 
 static const struct cli_example step_examples[] = {
     {"bench step", "ResNet-20 at batch 32, floats beside bytes"},
     {"bench step --precision int8 --batch 128 --profile", "where the time goes"},
+    {"bench step --nodes 8 --algorithm choco --compress topk:0.99", "what gossip adds"},
     {NULL, NULL},
 };
 
@@ -123,16 +139,20 @@ static struct cli_json *step_json(const struct step_row *row, const struct step_
     cli_json_real(object, "workspace_ratio", workspace_ratio(row, first));
     cli_json_int(object, "state_bytes", (int64_t)time->state_bytes);
     cli_json_int(object, "wire_bytes", (int64_t)time->wire_bytes);
+    cli_json_real(object, "gossip_share", time->gossip_share);
     return object;
 }
 
 /* Columns that differ little between rows are left to wide windows, pipes and JSON. */
-static void print_step_table(const struct step_row *rows, int n_rows, int with_norm) {
-    int width = cli_width(stdout, 100), wide = width >= (with_norm ? 98 : 83);
+static void print_step_table(const struct step_row *rows, int n_rows, int with_norm,
+                             int with_gossip) {
+    const int room = cli_width(stdout, 120) - (with_norm ? 15 : 0) - (with_gossip ? 8 : 0);
+    const int wide = room >= 83;
     struct cli_table table;
     char heads[160];
-    snprintf(heads, sizeof heads, "precision%s|>samples/s|>speed|>products|>share|>workspace|>%s%s",
-             with_norm ? "|norm" : "", "ratio", wide ? "|>state|>wire" : "");
+    snprintf(heads, sizeof heads,
+             "precision%s|>samples/s|>speed|>products|>share%s|>workspace|>ratio%s",
+             with_norm ? "|norm" : "", with_gossip ? "|>gossip" : "", wide ? "|>state|>wire" : "");
     cli_table_init(&table, heads);
     for (int i = 0; i < n_rows; i++) {
         const struct oct__step_time *time = &rows[i].time;
@@ -144,6 +164,9 @@ static void print_step_table(const struct step_row *rows, int n_rows, int with_n
         cli_table_cell(&table, "%s", cli_times(speedup(&rows[i], rows)).text);
         cli_table_cell(&table, "%s", cli_count(time->floor_samples_per_s).text);
         cli_table_cell(&table, "%s", cli_percent(share_of_floor(time), 0).text);
+        if (with_gossip) {
+            cli_table_cell(&table, "%s", cli_percent(time->gossip_share, 1).text);
+        }
         cli_table_cell(&table, "%s", cli_bytes(time->workspace_bytes).text);
         cli_table_cell(&table, "%s", cli_part(workspace_ratio(&rows[i], rows)).text);
         if (wide) {
@@ -208,11 +231,18 @@ static int print_steps(const struct cli *cli, const struct step_row *rows, int n
     for (int i = 1; i < n_rows; i++) {
         norms_differ |= strcmp(rows[i].norm, rows[0].norm) != 0;
     }
-    printf("%s%s%s%s%s: batch %s, %d node%s\n", cli_style(stdout, CLI_BOLD),
+    const char *algorithm = oct_config_get(cli->config, "algorithm");
+    const int gossips = strcmp(algorithm, "none") != 0;
+    printf("%s%s%s%s%s: batch %s, %d node%s", cli_style(stdout, CLI_BOLD),
            oct_config_get(cli->config, "model"), norms_differ ? "" : ", ",
            norms_differ ? "" : rows[0].norm, cli_style(stdout, CLI_PLAIN),
            oct_config_get(cli->config, "batch"), n_nodes, n_nodes == 1 ? "" : "s");
-    print_step_table(rows, n_rows, norms_differ);
+    if (gossips) {
+        printf(", %s, %s, %s", oct_config_get(cli->config, "topology"), algorithm,
+               oct_config_get(cli->config, "compress"));
+    }
+    putchar('\n');
+    print_step_table(rows, n_rows, norms_differ, gossips);
     if (cli_own(cli, "profile")) {
         putchar('\n');
         cli_table_print(profile->table, stdout);
@@ -264,13 +294,15 @@ const struct cli_command cli_bench_step = {
     .summary = "time the training step against its products alone",
     .about = "Times whole training steps, and in the same run the matrix and convolution products "
              "they contain and nothing else: the floor that no step can beat with the same "
-             "products. Speed and ratio (of the workspace) are against the first row.",
+             "products. Speed and ratio (of the workspace) are against the first row. Nodes do not "
+             "talk unless --algorithm says how; then a column has gossip's share of the step.",
     .own = step_own,
     .options = step_options,
     .defaults = step_defaults,
     .examples = step_examples,
     .json = "nodes, seconds, rows (precision, norm, samples_per_s, speedup, floor_samples_per_s, "
-            "share_of_floor, workspace_bytes, workspace_ratio, state_bytes, wire_bytes), profile "
+            "share_of_floor, workspace_bytes, workspace_ratio, state_bytes, wire_bytes, "
+            "gossip_share), profile "
             "(precision, layer, op, ms, share, "
             "is_product), config",
     .run = bench_step,

@@ -172,10 +172,14 @@ static void print_overview(void) {
     print_option(&cli_help, oct_option_find("seed"), help_width());
     print_option(&cli_help, oct_option_find("threads"), help_width());
     heading("Examples");
+    const char *last = "";
     for (int i = 0; (command = cli_command_at(i)) != NULL; i++) {
-        if (command->examples) {
+        const size_t head = strcspn(command->name, " "); /* one of "bench step", "bench kernels" */
+        if (command->examples && strncmp(last, command->name, head) != 0) {
             int at = printf("  octet %s", command->examples[0].line);
-            printf("%*s# %s\n", LEFT + 2 - at, "", command->examples[0].what);
+            at += printf("%*s# ", at < LEFT + 2 ? LEFT + 2 - at : 1, "");
+            cli_wrap(stdout, command->examples[0].what, at, LEFT + 4, help_width());
+            last = command->name;
         }
     }
     printf("\n'octet COMMAND --help' says more; 'octet help --man' prints the manual.\n");

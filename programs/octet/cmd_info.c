@@ -48,6 +48,21 @@ static const struct {
 #else
     {"jansson", "JSON", 0},
 #endif
+#ifdef OCT_HAVE_YAML
+    {"libyaml", "run files", 1},
+#else
+    {"libyaml", "run files", 0},
+#endif
+#ifdef OCT_HAVE_SQLITE
+    {"SQLite", "records of runs", 1},
+#else
+    {"SQLite", "records of runs", 0},
+#endif
+#ifdef OCT_HAVE_LAPACK
+    {"LAPACK", "spectral gaps", 1},
+#else
+    {"LAPACK", "spectral gaps", 0},
+#endif
 };
 
 #if defined(__clang__)
@@ -68,6 +83,11 @@ static const struct {
     {OCT_PLUGIN_RECIPE, "recipes", "Recipes of 8-bit training"},
     {OCT_PLUGIN_SCHEDULE, "schedules", "Schedules"},
     {OCT_PLUGIN_DATASET, "datasets", "Datasets"},
+    {OCT_PLUGIN_PARTITION, "partitions", "Partitions of the data"},
+    {OCT_PLUGIN_TOPOLOGY, "topologies", "Topologies"},
+    {OCT_PLUGIN_ALGORITHM, "algorithms", "Algorithms of gossip"},
+    {OCT_PLUGIN_COMPRESSOR, "compressors", "Compressors of messages"},
+    {OCT_PLUGIN_TRANSPORT, "transports", "Transports"},
 };
 
 static struct cli_json *plugins_json(enum oct_plugin_kind kind) {
@@ -131,8 +151,8 @@ static void print_kernels(enum oct_cpu_level level, int width) {
             }
         }
         if (text[0]) {
-            printf("  %-15s ", variant);
-            cli_wrap(stdout, text, 18, 18, width);
+            printf("  %-20s ", variant);
+            cli_wrap(stdout, text, 23, 23, width);
         }
     }
 }
@@ -145,8 +165,8 @@ static void print_plugins(enum oct_plugin_kind kind, int width) {
                  plugin->options ? "; options: " : "", plugin->options ? plugin->options : "",
                  plugin->unavailable ? "; unavailable: " : "",
                  plugin->unavailable ? plugin->unavailable : "");
-        printf("  %-15s ", plugin->name);
-        cli_wrap(stdout, text, 18, 18, width);
+        printf("  %-20s ", plugin->name);
+        cli_wrap(stdout, text, 23, 23, width);
     }
 }
 
@@ -166,19 +186,19 @@ static void info_text(void) {
     }
     printf("%soctet %s%s\n", cli_style(stdout, CLI_BOLD), oct_version(),
            cli_style(stdout, CLI_PLAIN));
-    printf("  %-15s %s\n", "processor", oct_cpu_brand());
-    printf("  %-15s %s: %s\n", "level", oct_cpu_level_name(level), oct_cpu_level_meaning(level));
+    printf("  %-20s %s\n", "processor", oct_cpu_brand());
+    printf("  %-20s %s: %s\n", "level", oct_cpu_level_name(level), oct_cpu_level_meaning(level));
     if (level != oct_cpu_machine_level()) {
-        printf("  %-15s %s, lowered by OCT_CPU\n", "machine has",
+        printf("  %-20s %s, lowered by OCT_CPU\n", "machine has",
                oct_cpu_level_name(oct_cpu_machine_level()));
     }
-    printf("  %-15s %d\n", "threads", oct__parallel_width());
-    printf("  %-15s %s\n", "compiler", COMPILER);
-    printf("  %-15s ", "built with");
-    cli_wrap(stdout, with[0] ? with : "nothing but the C library", 18, 18, width);
+    printf("  %-20s %d\n", "threads", oct__parallel_width());
+    printf("  %-20s %s\n", "compiler", COMPILER);
+    printf("  %-20s ", "built with");
+    cli_wrap(stdout, with[0] ? with : "nothing but the C library", 23, 23, width);
     if (without[0]) {
-        printf("  %-15s ", "built without");
-        cli_wrap(stdout, without, 18, 18, width);
+        printf("  %-20s ", "built without");
+        cli_wrap(stdout, without, 23, 23, width);
     }
     for (size_t i = 0; i < CLI_COUNT_OF(lists); i++) {
         heading(lists[i].heading);
@@ -222,9 +242,9 @@ const struct cli_command cli_info = {
     .examples = info_examples,
     .json =
         "version, cpu (brand, level, machine_level, threads), kernels (name, variant), engines, "
-        "models, norms, recipes, schedules, datasets (name, summary, reference, options, "
-        "available, "
-        "unavailable), build (compiler, with, without)",
+        "models, norms, recipes, schedules, datasets, partitions, topologies, algorithms, "
+        "compressors, transports (name, summary, reference, options, available, unavailable), "
+        "build (compiler, with, without)",
     .run = info,
 };
 

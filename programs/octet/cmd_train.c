@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_train.c - octet train: one run, watched, stopped cleanly, and summed up; or two side by side.
  *
- * With --compare the same run is done again in another precision. The first run is what the command
- * is about: it is the one that is saved and traced, and whatever happens to the second, the first is
- * reported.
+ * Options come from the command line, then from a run file, then from a checkpoint; what came first
+ * stays. With --compare the same run is done again in another precision. The first run is what the
+ * command is about: it is the one that is saved, kept, recorded and traced, and whatever happens to
+ * the second, the first is reported.
  */
 #include "cli.h"
 
@@ -11,6 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <octet/topology.h>
 
 static const struct oct_option own[] = {
     {.name = "compare",
@@ -23,27 +26,27 @@ static const struct oct_option own[] = {
      .group = "Output"},
     {.name = "save",
      .placeholder = "FILE",
-     .summary = "write the trained parameters (safetensors)",
+     .summary = "write the average model's parameters (safetensors)",
      .group = "Output"},
     {.name = NULL},
 };
 
 static const struct cli_example examples[] = {
-    {"train", "ResNet-20 on Fashion-MNIST, in 8 bits"},
-    {"train --samples 10000 --epochs 2 --compare fp32", "8 bits beside floats"},
-    {"train --data cifar10 --epochs 5 --batch 128 --save resnet20.safetensors",
-     "another dataset, and keep the model"},
+    {"train", "8 nodes on a directed ring, in 8 bits"},
+    {"train --nodes 16 --topology exponential --skew 1 --compress topk:0.99",
+     "another graph, own classes for each node, 1 % of each message"},
+    {"train run.yaml --epochs 5 --checkpoint kept", "options from a file, and a way to go on"},
+    {"train --resume kept", "go on where that was stopped, to the same bits"},
+    {"train --nodes 1 --data cifar10 --epochs 5 --compare fp32", "one node; 8 bits beside floats"},
     {"train --data synthetic:samples=512 --epochs 1 --json", "a result for a program to read"},
     {NULL, NULL},
 };
 
 /* --- a run ---------------------------------------------------------------------------------- */
 
-struct run {
-    const struct oct_config *config;
-    struct oct_result result;
-    struct cli_quantizers quantizers; /* of a run that is traced */
-    int stopped;                      /* by Ctrl-C, before its end */
+/* The samples, read once for both runs. */
+struct data {
+    struct oct_dataset *train, *test;
 };
 
 /* What the callback needs to know: Ctrl-C counts while training, not while the result of what was
@@ -51,44 +54,76 @@ struct run {
 struct watch {
     const struct oct_trainer *trainer;
     struct cli_quantizers *quantizers; /* NULL: not traced */
+    struct cli_record *record;         /* NULL: not recorded */
     int may_stop;
     int said;
 };
 
 static int watch_progress(const struct oct_progress *progress, void *context) {
     struct watch *watch = context;
-    if (cli_interrupted() && watch->may_stop) {
-        if (!watch->said) {
-            cli_progress_say("stopping after this step; once more ends it at once");
-            watch->said = 1;
-        }
-        return 1;
-    }
-    if (watch->quantizers && progress->phase == OCT_PHASE_EPOCH_END) {
+    const int ended = progress->phase == OCT_PHASE_EPOCH_END;
+    const int stops = cli_interrupted() && watch->may_stop;
+    if (watch->quantizers && ended) {
         cli_quantizers_read(watch->quantizers, watch->trainer);
     }
-    cli_progress_train(progress, watch->quantizers);
-    return 0;
+    if (!stops || ended) {
+        cli_progress_train(progress, watch->quantizers);
+    }
+    if (watch->record) {
+        cli_record_epoch(watch->record, progress);
+    }
+    if (stops && !watch->said) {
+        cli_progress_say("stopping after this step; once more ends it at once");
+        watch->said = 1;
+    }
+    return stops;
+}
+
+/* A graph that cannot be is found out before any data is read. */
+static oct_status check_topology(const struct oct_config *config) {
+    if (!cli_talks(config)) {
+        return OCT_OK;
+    }
+    struct oct_topology *topology;
+    oct_status status = cli_topology(config, &topology);
+    if (status == OCT_OK) {
+        oct_topology_destroy(topology);
+    }
+    return status;
+}
+
+static oct_status open_data(const struct cli *cli, struct data *data) {
+    const char *name = oct_config_get(cli->config, "data"), *folder = cli_data_folder(cli);
+    cli_progress_note("reading %s", name);
+    oct_status status = oct_dataset_open(name, folder, OCT_SPLIT_TRAIN, &data->train);
+    return status == OCT_OK ? oct_dataset_open(name, folder, OCT_SPLIT_TEST, &data->test) : status;
+}
+
+static oct_status make_trainer(const struct oct_config *config, const struct data *data,
+                               struct watch *watch, struct oct_trainer **out) {
+    const struct oct_hooks hooks = {.progress = watch_progress,
+                                    .progress_context = watch,
+                                    .train = data->train,
+                                    .test = data->test};
+    oct_status status = oct_trainer_create(config, &hooks, out);
+    if (status == OCT_OK) {
+        watch->trainer = *out;
+    }
+    return status;
 }
 
 /* Trains and evaluates; an interrupted run is evaluated as it is, and is no failure. */
-static oct_status train_once(struct run *run, int traced, const char *save) {
-    struct watch watch = {.quantizers = traced ? &run->quantizers : NULL, .may_stop = 1};
-    struct oct_hooks hooks = {.progress = watch_progress, .progress_context = &watch};
-    struct oct_trainer *trainer = NULL;
-    cli_progress_note("reading %s", oct_config_get(run->config, "data"));
-    oct_status status = oct_trainer_create(run->config, &hooks, &trainer);
-    if (status != OCT_OK) {
-        return status;
-    }
-    watch.trainer = trainer;
-    if (traced) {
+static oct_status train_once(struct cli_run *run, struct oct_trainer *trainer, struct watch *watch,
+                             const char *save) {
+    cli_progress_nodes(cli_nodes(run->config));
+    if (watch->quantizers) {
         oct_trainer_watch(trainer);
     }
-    status = oct_trainer_run(trainer);
+    watch->may_stop = 1;
+    oct_status status = oct_trainer_run(trainer);
+    watch->may_stop = 0;
     run->stopped = status == OCT_STATUS_CANCELLED;
     if (status == OCT_OK || run->stopped) {
-        watch.may_stop = 0;
         cli_progress_note("evaluating");
         status = oct_trainer_result(trainer, &run->result);
     }
@@ -96,190 +131,10 @@ static oct_status train_once(struct run *run, int traced, const char *save) {
         status = oct_trainer_save(trainer, save);
     }
     cli_progress_clear();
-    oct_trainer_destroy(trainer);
     return status;
 }
 
-/* --- what is printed ------------------------------------------------------------------------ */
-
-/* All that the command found out. */
-struct report {
-    struct run first, second;
-    const char *compare; /* the second's precision; NULL: there is none */
-    oct_status failure;  /* of the second */
-    const char *saved;
-    int traced, stopped; /* stopped: either of them, or between them */
-};
-
-static int has_second(const struct report *report) {
-    return report->compare && report->failure == OCT_OK;
-}
-
-static const char *setting(const struct run *run, const char *name) {
-    return oct_config_get(run->config, name);
-}
-
-struct rows {
-    struct cli_table table;
-    int two; /* values of two runs in each row */
-};
-
-static void add_row(struct rows *rows, const char *name, const char *value, const char *other,
-                    const char *note, const char *difference) {
-    cli_table_cell(&rows->table, "%s", name);
-    cli_table_cell(&rows->table, "%s", value);
-    if (rows->two) {
-        cli_table_cell(&rows->table, "%s", other);
-    }
-    cli_table_cell(&rows->table, "%s", rows->two ? difference : note);
-}
-
-static void add_results(struct rows *rows, const struct oct_result *a, const struct oct_result *b) {
-    char points[48];
-    snprintf(points, sizeof points, "%+.2f points", a->accuracy - b->accuracy);
-    double speed = a->samples_per_s / b->samples_per_s;
-    double memory = (double)a->workspace_bytes / (double)b->workspace_bytes;
-    add_row(rows, "accuracy", cli_percent(a->accuracy / 100, 2).text,
-            cli_percent(b->accuracy / 100, 2).text, "on the test set", points);
-    add_row(rows, "loss", cli_decimals(a->loss, 4).text, cli_decimals(b->loss, 4).text,
-            "on the test set", "");
-    add_row(rows, "train loss", cli_decimals(a->train_loss, 4).text,
-            cli_decimals(b->train_loss, 4).text, "last epoch", "");
-    add_row(rows, "samples/s", cli_count(a->samples_per_s).text, cli_count(b->samples_per_s).text,
-            "training", cli_times(speed).text);
-    add_row(rows, "time", cli_time(a->seconds).text, cli_time(b->seconds).text, "with evaluation",
-            "");
-    add_row(rows, "parameters", cli_count((double)a->n_parameters).text,
-            cli_count((double)b->n_parameters).text, "", "");
-    add_row(rows, "workspace", cli_bytes(a->workspace_bytes).text,
-            cli_bytes(b->workspace_bytes).text, "activations and gradients", cli_part(memory).text);
-    add_row(rows, "state", cli_bytes(a->state_bytes).text, cli_bytes(b->state_bytes).text,
-            "parameters, momentum, statistics", "");
-    if (a->bytes_sent > 0) {
-        char distances[2][32];
-        snprintf(distances[0], sizeof distances[0], "%.3g", a->consensus_distance);
-        snprintf(distances[1], sizeof distances[1], "%.3g", b->consensus_distance);
-        add_row(rows, "sent", cli_bytes(a->bytes_sent).text, cli_bytes(b->bytes_sent).text,
-                "over all edges", "");
-        add_row(rows, "consensus", distances[0], distances[1],
-                "distance of the nodes from their mean", "");
-    }
-    char sums[2][16];
-    snprintf(sums[0], sizeof sums[0], "%.12s", a->model_sha256);
-    snprintf(sums[1], sizeof sums[1], "%.12s", b->model_sha256);
-    add_row(rows, "model", sums[0], sums[1], "begin of its sha256", "");
-}
-
-static void print_title(const struct report *report) {
-    const struct run *first = &report->first;
-    printf("%s", cli_width(stdout, 0) > 0 ? "\n" : ""); /* apart from the rows of epochs */
-    printf("%s%s on %s%s: ", cli_style(stdout, CLI_BOLD), setting(first, "model"),
-           setting(first, "data"), cli_style(stdout, CLI_PLAIN));
-    if (!has_second(report)) {
-        printf("%s, ", setting(first, "norm"));
-    }
-    printf("%s%s%s, %d epoch%s%s\n", setting(first, "precision"),
-           has_second(report) ? " beside " : "", has_second(report) ? report->compare : "",
-           first->result.epochs, first->result.epochs == 1 ? "" : "s",
-           first->stopped ? ", interrupted" : "");
-}
-
-static void print_table(const struct report *report) {
-    const struct run *first = &report->first, *second = &report->second;
-    struct rows rows = {.two = has_second(report)};
-    char heads[128] = "result|>value|~";
-    if (rows.two) {
-        snprintf(heads, sizeof heads, "result|>%s|>%s%s|~%s against %s",
-                 setting(first, "precision"), report->compare, second->stopped ? ", stopped" : "",
-                 setting(first, "precision"), report->compare);
-    }
-    print_title(report);
-    cli_table_init(&rows.table, heads);
-    if (rows.two) {
-        char epochs[2][32];
-        snprintf(epochs[0], sizeof epochs[0], "%d", first->result.epochs);
-        snprintf(epochs[1], sizeof epochs[1], "%d", second->result.epochs);
-        add_row(&rows, "norm", setting(first, "norm"), setting(second, "norm"), "", "");
-        if (second->stopped) {
-            add_row(&rows, "epochs", epochs[0], epochs[1], "", "");
-        }
-        add_results(&rows, &first->result, &second->result);
-    } else {
-        add_results(&rows, &first->result, &first->result);
-    }
-    if (report->saved) {
-        add_row(&rows, "saved", "", "", report->saved, report->saved);
-    }
-    cli_table_print(&rows.table, stdout);
-    cli_table_fini(&rows.table);
-    if (report->traced && first->quantizers.n > 0) {
-        putchar('\n');
-        cli_quantizers_print(&first->quantizers, stdout);
-    } else if (report->traced) {
-        printf("\nno quantizers: the last step of an epoch is looked at, and there was none\n");
-    }
-}
-
-static struct cli_json *compare_json(const struct report *report) {
-    const struct oct_result *r = &report->second.result;
-    struct cli_json *object = cli_json_object();
-    cli_json_text(object, "precision", report->compare);
-    cli_json_text(object, "norm", setting(&report->second, "norm"));
-    if (report->failure != OCT_OK) {
-        struct cli_json *error = cli_json_object();
-        cli_json_text(error, "status", oct_status_name(report->failure));
-        cli_json_text(error, "message", oct_last_error());
-        cli_json_put(object, "error", error);
-        return object;
-    }
-    cli_json_real(object, "accuracy", r->accuracy);
-    cli_json_real(object, "loss", r->loss);
-    cli_json_real(object, "train_loss", r->train_loss);
-    cli_json_real(object, "samples_per_s", r->samples_per_s);
-    cli_json_real(object, "seconds", r->seconds);
-    cli_json_int(object, "epochs", r->epochs);
-    cli_json_int(object, "workspace_bytes", (int64_t)r->workspace_bytes);
-    cli_json_int(object, "state_bytes", (int64_t)r->state_bytes);
-    cli_json_text(object, "model_sha256", r->model_sha256);
-    cli_json_flag(object, "interrupted", report->second.stopped);
-    return object;
-}
-
-static int print_json(const struct report *report) {
-    const struct oct_result *r = &report->first.result;
-    struct cli_json *root = cli_json_object();
-    cli_json_real(root, "accuracy", r->accuracy);
-    cli_json_real(root, "accuracy_nodes", r->accuracy_nodes);
-    cli_json_real(root, "loss", r->loss);
-    cli_json_real(root, "train_loss", r->train_loss);
-    cli_json_real(root, "consensus_distance", r->consensus_distance);
-    cli_json_int(root, "bytes_sent", (int64_t)r->bytes_sent);
-    cli_json_real(root, "samples_per_s", r->samples_per_s);
-    cli_json_real(root, "seconds", r->seconds);
-    cli_json_int(root, "epochs", r->epochs);
-    cli_json_int(root, "n_parameters", r->n_parameters);
-    cli_json_int(root, "workspace_bytes", (int64_t)r->workspace_bytes);
-    cli_json_int(root, "state_bytes", (int64_t)r->state_bytes);
-    cli_json_text(root, "model_sha256", r->model_sha256);
-    cli_json_flag(root, "interrupted", report->stopped);
-    cli_json_text(root, "saved", report->saved);
-    if (report->compare) {
-        cli_json_put(root, "compare", compare_json(report));
-    } else {
-        cli_json_text(root, "compare", NULL);
-    }
-    if (report->traced) {
-        struct cli_json *quantizers = cli_json_array();
-        cli_quantizers_json(&report->first.quantizers, NULL, quantizers);
-        cli_json_put(root, "quantizers", quantizers);
-    } else {
-        cli_json_text(root, "quantizers", NULL);
-    }
-    cli_json_put(root, "config", cli_json_config(report->first.config));
-    return cli_json_print(root);
-}
-
-/* --- the command ---------------------------------------------------------------------------- */
+/* --- before: what the command line asks for --------------------------------------------------- */
 
 /* A run of hours must not end with "no such directory". A file is replaced by a new one, so its
  * folder must be writable; a device or a pipe is written to directly. */
@@ -303,10 +158,60 @@ static int check_save(const struct cli *cli, const char *path) {
     return CLI_DONE;
 }
 
-/* The run's options with another precision. What was left to its default stays so: the norm's
- * depends on the precision. */
+/* The same for checkpoints. Their folder is made when it is not there, so the nearest one above it
+ * that is there counts. */
+static int check_checkpoint(const struct cli *cli, const char *folder) {
+    char place[4096];
+    struct stat existing;
+    snprintf(place, sizeof place, "%s", folder);
+    while (stat(place, &existing) != 0 && errno == ENOENT) {
+        char *slash = strrchr(place, '/');
+        if (!slash || slash == place) {
+            snprintf(place, sizeof place, "%s", slash ? "/" : ".");
+            break;
+        }
+        *slash = '\0';
+    }
+    if (stat(place, &existing) == 0 && !S_ISDIR(existing.st_mode)) {
+        return cli_error(cli, CLI_FAILED, OCT_STATUS_IO, "--checkpoint: '%s' is not a folder",
+                         place);
+    }
+    if (access(place, W_OK | X_OK) != 0) {
+        return cli_error(cli, CLI_FAILED, OCT_STATUS_IO, "--checkpoint: cannot write into '%s': %s",
+                         place, strerror(errno));
+    }
+    return CLI_DONE;
+}
+
+/* Options from the run file and from the checkpoint. */
+static int complete_config(struct cli *cli) {
+    if (cli->n_words > 0) {
+        oct_status status = oct_config_read(cli->config, cli->words[0]);
+        if (status != OCT_OK) {
+            return cli_fail(cli, status);
+        }
+    }
+    char folder[4096];
+    const char *resume = oct_config_get(cli->config, "resume");
+    if (*resume == '\0') {
+        return CLI_DONE;
+    }
+    if (cli_own(cli, "compare")) {
+        return cli_usage(cli, "--compare trains both runs from their start; --resume goes on with "
+                              "one");
+    }
+    snprintf(folder, sizeof folder, "%s", resume);
+    oct_status status = oct_config_resume(cli->config, folder);
+    return status == OCT_OK ? CLI_DONE : cli_fail(cli, status);
+}
+
+/* The run's options with another precision, and nothing kept. What was left to its default stays so:
+ * the norm's depends on the precision. */
 static int other_config(const struct cli *cli, const char *precision, struct oct_config **out) {
     oct_status status = oct_config_copy(cli->config, out);
+    if (status == OCT_OK) {
+        status = oct_config_set(*out, "checkpoint", "");
+    }
     if (status != OCT_OK) {
         return cli_fail(cli, status);
     }
@@ -324,69 +229,155 @@ static int other_config(const struct cli *cli, const char *precision, struct oct
     return CLI_DONE;
 }
 
-static int is_fp32(const struct oct_config *config) {
-    return strcmp(oct_config_get(config, "precision"), "fp32") == 0;
+/* Everything that can be wrong before the first sample is read. */
+static int prepare(struct cli *cli, struct cli_report *report, struct oct_config **other) {
+    int code = complete_config(cli);
+    if (code == CLI_DONE && report->traced &&
+        strcmp(oct_config_get(cli->config, "precision"), "fp32") == 0) {
+        code = cli_usage(cli, "--trace-quant looks at the quantizers of a run in 8 bits; "
+                              "--precision is 'fp32'");
+    }
+    if (code == CLI_DONE && report->compare) {
+        code = other_config(cli, report->compare, other);
+        report->second.config = *other;
+    }
+    if (code == CLI_DONE && report->saved) {
+        code = check_save(cli, report->saved);
+    }
+    const char *folder = oct_config_get(cli->config, "checkpoint");
+    if (code == CLI_DONE && *folder) {
+        code = check_checkpoint(cli, folder);
+    }
+    if (code == CLI_DONE) {
+        oct_status status = check_topology(cli->config);
+        code = status == OCT_OK ? CLI_DONE : cli_fail(cli, status);
+    }
+    return code;
 }
 
-/* Both runs and their report. */
-static int train_and_report(struct cli *cli, struct report *report) {
-    if (report->compare) {
-        cli_progress_heading("run 1 of 2: %s, %s", setting(&report->first, "precision"),
-                             setting(&report->first, "norm"));
-    }
-    oct_status status = train_once(&report->first, report->traced, report->saved);
+/* --- the command ---------------------------------------------------------------------------- */
+
+/* The run that the command is about, recorded; what goes wrong is reported. */
+static int run_first(struct cli *cli, struct cli_report *report, const struct data *data,
+                     struct cli_record *record) {
+    struct cli_run *run = &report->first;
+    struct watch watch = {.quantizers = report->traced ? &run->quantizers : NULL, .record = record};
+    struct oct_trainer *trainer;
+    oct_status status = make_trainer(run->config, data, &watch, &trainer);
     if (status != OCT_OK) {
         return cli_fail(cli, status);
     }
-    report->stopped = report->first.stopped;
-    if (report->compare && cli_interrupted()) { /* also while the first was being evaluated */
+    int code = cli_record_begin(record, cli, run->config);
+    if (code == CLI_DONE) {
+        cli_progress_clear();
+        if (!cli->quiet) {
+            cli_opening_print(run->config, data->train);
+        }
+        status = train_once(run, trainer, &watch, report->saved);
+        code = status == OCT_OK ? CLI_DONE : cli_fail(cli, status);
+        cli_record_end(record, status, run->stopped, &run->result);
+    }
+    oct_trainer_destroy(trainer);
+    const char *folder = oct_config_get(run->config, "checkpoint");
+    report->checkpoint = *folder && (run->stopped || run->result.epochs > 0) ? folder : NULL;
+    report->number = record->number;
+    report->database = record->number > 0 ? record->database.path : NULL;
+    report->stopped = run->stopped;
+    return code;
+}
+
+/* The one it is compared with; a failure is kept for the report. */
+static void run_second(struct cli_report *report, const struct data *data) {
+    struct cli_run *run = &report->second;
+    struct watch watch = {.trainer = NULL};
+    struct oct_trainer *trainer;
+    report->failure = make_trainer(run->config, data, &watch, &trainer);
+    if (report->failure == OCT_OK) {
+        report->failure = train_once(run, trainer, &watch, NULL);
+    }
+    if (report->failure != OCT_OK) {
+        snprintf(report->reason, sizeof report->reason, "%s", oct_last_error());
+    }
+    if (watch.trainer) {
+        oct_trainer_destroy(trainer);
+    }
+    report->stopped = run->stopped;
+}
+
+static int run_both(struct cli *cli, struct cli_report *report, const struct data *data,
+                    struct cli_record *record) {
+    if (report->compare) {
+        cli_progress_heading("run 1 of 2: %s, %s", oct_config_get(cli->config, "precision"),
+                             oct_config_get(cli->config, "norm"));
+    }
+    int code = run_first(cli, report, data, record);
+    if (code != CLI_DONE || !report->compare) {
+        return code;
+    }
+    if (cli_interrupted()) { /* also while the first was being evaluated */
         report->compare = NULL;
         report->stopped = 1;
-    } else if (report->compare) {
-        cli_progress_heading("run 2 of 2: %s, %s", report->compare,
-                             setting(&report->second, "norm"));
-        report->failure = train_once(&report->second, 0, NULL);
-        report->stopped = report->second.stopped;
+        return CLI_DONE;
     }
-    int code = CLI_DONE;
+    cli_progress_heading("run 2 of 2: %s, %s", report->compare,
+                         oct_config_get(report->second.config, "norm"));
+    run_second(report, data);
+    return CLI_DONE;
+}
+
+/* A run that was stopped: how it goes on. */
+static void say_how_to_go_on(const struct cli *cli, const struct cli_report *report) {
+    if (cli->quiet || !report->first.stopped) {
+        return;
+    }
+    fflush(stdout);
+    if (!report->checkpoint) {
+        fputs("not kept: with --checkpoint DIR it could go on from here\n", stderr);
+        return;
+    }
+    fprintf(stderr, "checkpoint in %s; to go on: octet train --resume ", report->checkpoint);
+    cli_quote(stderr, report->checkpoint);
+    fputc('\n', stderr);
+}
+
+static int train_and_report(struct cli *cli, struct cli_report *report, struct cli_record *record) {
+    struct data data = {NULL, NULL};
+    oct_status status = open_data(cli, &data);
+    int code = status == OCT_OK ? run_both(cli, report, &data, record) : cli_fail(cli, status);
+    oct_dataset_close(data.train);
+    oct_dataset_close(data.test);
+    if (code != CLI_DONE) {
+        return code;
+    }
     if (cli->json) {
-        code = print_json(report);
+        code = cli_report_json(report);
     } else {
-        print_table(report);
+        cli_report_print(report);
     }
+    say_how_to_go_on(cli, report);
     if (report->failure != OCT_OK) {
         struct cli plain = *cli; /* the object is printed already */
         plain.json = 0;
         fflush(stdout);
         return cli_error(&plain, CLI_FAILED, report->failure, "--compare %s: %s", report->compare,
-                         oct_last_error());
+                         report->reason);
     }
     return report->stopped && code == CLI_DONE ? CLI_INTERRUPTED : code;
 }
 
 static int train(struct cli *cli) {
-    struct report report = {
+    struct cli_report report = {
         .first.config = cli->config,
         .compare = cli_own(cli, "compare"),
         .saved = cli_own(cli, "save"),
         .traced = cli_own(cli, "trace-quant") != NULL,
     };
+    struct cli_record record = {.runs = NULL};
     struct oct_config *other = NULL;
-    int code = CLI_DONE;
-    if (report.traced && is_fp32(cli->config)) {
-        code = cli_usage(cli, "--trace-quant looks at the quantizers of a run in 8 bits; "
-                              "--precision is 'fp32'");
-    }
-    if (code == CLI_DONE && report.compare) {
-        code = other_config(cli, report.compare, &other);
-        report.second.config = other;
-    }
-    if (code == CLI_DONE && report.saved) {
-        code = check_save(cli, report.saved);
-    }
+    int code = prepare(cli, &report, &other);
     if (code == CLI_DONE) {
         cli_interrupt_catch();
-        code = train_and_report(cli, &report);
+        code = train_and_report(cli, &report, &record);
     }
     cli_quantizers_fini(&report.first.quantizers);
     oct_config_destroy(other);
@@ -395,18 +386,25 @@ static int train(struct cli *cli) {
 
 const struct cli_command cli_train = {
     .name = "train",
-    .summary = "train a network and evaluate it",
+    .arguments = "[RUN.yaml]",
+    .most_words = 1,
+    .summary = "train a network on nodes that talk only to neighbours",
     .about =
-        "Trains one network and evaluates it after every epoch. The same options and seed give "
-        "the same model, bit for bit, whatever the number of threads. Ctrl-C stops after the "
-        "step and reports what was learned; a second one ends the program at once.",
+        "Trains one network on many nodes, each with its own samples, that talk only to their "
+        "neighbours, and evaluates the average of their models after every epoch. Options come "
+        "from the command line, and from a run file with the same names, which the command line "
+        "overrides. The same options and seed give the same model, bit for bit, whatever the "
+        "number of threads. Ctrl-C or SIGTERM stops after the step, writes a checkpoint when "
+        "--checkpoint is given, and reports what was learned; a second one ends the program at "
+        "once.",
     .own = own,
     .examples = examples,
-    .json = "accuracy, accuracy_nodes, loss, train_loss, consensus_distance, bytes_sent, "
-            "samples_per_s, seconds, epochs, n_parameters, workspace_bytes, state_bytes, "
-            "model_sha256, interrupted, saved, compare (precision, norm, accuracy, loss, "
-            "train_loss, samples_per_s, seconds, epochs, workspace_bytes, state_bytes, "
-            "model_sha256, interrupted; or error), quantizers (layer, kind, clipped, zero, "
-            "scale), config",
+    .json = "accuracy (of the average model, per cent), accuracy_nodes (mean over nodes), "
+            "accuracy_least, accuracy_most, nodes_tested, loss, train_loss, consensus_distance, "
+            "bytes_sent, bytes_final, bytes_dense, messages, gossip_share, samples_per_s, seconds, "
+            "epochs, n_parameters, workspace_bytes, state_bytes, model_sha256, interrupted, saved, "
+            "checkpoint, db, run, compare (precision, norm, the keys above to model_sha256, "
+            "interrupted; or error), quantizers (layer, kind, clipped, zero, scale), config",
+    .keeps_config = 1,
     .run = train,
 };

@@ -88,6 +88,15 @@ void cli_json_add_text(struct cli_json *array, const char *value) {
     failed |= json_array_append_new(inside(array), text_value(value)) != 0;
 }
 
+void cli_json_add_int(struct cli_json *array, int64_t value) {
+    failed |= json_array_append_new(inside(array), json_integer((json_int_t)value)) != 0;
+}
+
+void cli_json_add_real(struct cli_json *array, double value) {
+    json_t *number = isfinite(value) ? json_real(value) : json_null();
+    failed |= json_array_append_new(inside(array), number) != 0;
+}
+
 void cli_json_destroy(struct cli_json *json) {
     json_decref(inside(json));
 }
@@ -154,6 +163,14 @@ void cli_json_add_text(struct cli_json *array, const char *value) {
     (void)array, (void)value;
 }
 
+void cli_json_add_int(struct cli_json *array, int64_t value) {
+    (void)array, (void)value;
+}
+
+void cli_json_add_real(struct cli_json *array, double value) {
+    (void)array, (void)value;
+}
+
 void cli_json_destroy(struct cli_json *json) {
     (void)json;
 }
@@ -165,23 +182,27 @@ int cli_json_print(struct cli_json *object) {
 
 #endif
 
+void cli_json_option(struct cli_json *object, const char *name, const char *value) {
+    const struct oct_option *option = oct_option_find(name);
+    char key[64];
+    snprintf(key, sizeof key, "%s", name);
+    for (char *c = key; *c; c++) {
+        *c = *c == '-' ? '_' : *c;
+    }
+    if (option && option->type == OCT_OPTION_INT) {
+        cli_json_int(object, key, strtoll(value, NULL, 10));
+    } else if (option && option->type == OCT_OPTION_REAL) {
+        cli_json_real(object, key, strtod(value, NULL));
+    } else {
+        cli_json_text(object, key, value);
+    }
+}
+
 struct cli_json *cli_json_config(const struct oct_config *config) {
     struct cli_json *object = cli_json_object();
     const struct oct_option *option;
     for (int i = 0; (option = oct_option_at(i)) != NULL; i++) {
-        const char *value = oct_config_get(config, option->name);
-        char key[64];
-        snprintf(key, sizeof key, "%s", option->name);
-        for (char *c = key; *c; c++) {
-            *c = *c == '-' ? '_' : *c;
-        }
-        if (option->type == OCT_OPTION_INT) {
-            cli_json_int(object, key, strtoll(value, NULL, 10));
-        } else if (option->type == OCT_OPTION_REAL) {
-            cli_json_real(object, key, strtod(value, NULL));
-        } else {
-            cli_json_text(object, key, value);
-        }
+        cli_json_option(object, option->name, oct_config_get(config, option->name));
     }
     return object;
 }

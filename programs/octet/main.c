@@ -17,9 +17,9 @@
 #include <octet/log.h>
 
 static const struct cli_command *const commands[] = {
-    &cli_train,     &cli_bench_step, &cli_bench_kernels, &cli_bench_gradients,
-    &cli_data_list, &cli_data_get,   &cli_data_verify,   &cli_info,
-    &cli_help,      &cli_version,
+    &cli_train,     &cli_bench_step, &cli_bench_kernels, &cli_bench_codec, &cli_bench_gradients,
+    &cli_data_list, &cli_data_get,   &cli_data_verify,   &cli_partition,   &cli_topology_command,
+    &cli_runs,      &cli_info,       &cli_help,          &cli_version,
 };
 
 const struct cli_command *cli_command_at(int index) {
@@ -141,23 +141,33 @@ static void print_log(enum oct_log_level level, const char *text, void *context)
     fprintf(stderr, "octet: %s: %s\n", (unsigned)level < 4 ? names[level] : "note", text);
 }
 
-/* Where downloads live, unless --data-dir says otherwise. */
-static oct_status set_data_folder(struct oct_config *config) {
+/* Where downloads live, unless --data-dir says otherwise. Without a folder only what the system's
+ * packages hold will be found. */
+static oct_status set_data_folder(struct cli *cli) {
     const char *chosen = getenv("OCTET_DATA"), *data = getenv("XDG_DATA_HOME"),
                *home = getenv("HOME");
-    char folder[4096];
     int n = 0;
     if (chosen && *chosen) {
-        n = snprintf(folder, sizeof folder, "%s", chosen);
+        n = snprintf(cli->data_folder, sizeof cli->data_folder, "%s", chosen);
     } else if (data && *data == '/') {
-        n = snprintf(folder, sizeof folder, "%s/octet", data);
+        n = snprintf(cli->data_folder, sizeof cli->data_folder, "%s/octet", data);
     } else if (home && *home == '/') {
-        n = snprintf(folder, sizeof folder, "%s/.local/share/octet", home);
+        n = snprintf(cli->data_folder, sizeof cli->data_folder, "%s/.local/share/octet", home);
     }
-    if (n <= 0 || (size_t)n >= sizeof folder) {
-        return OCT_OK; /* only what the system's packages hold will be found */
+    if (n <= 0 || (size_t)n >= sizeof cli->data_folder) {
+        cli->data_folder[0] = '\0';
     }
-    return oct_config_set(config, "data-dir", folder);
+    return cli->data_folder[0] && !cli->command->keeps_config
+               ? oct_config_set(cli->config, "data-dir", cli->data_folder)
+               : OCT_OK;
+}
+
+const char *cli_data_folder(const struct cli *cli) {
+    const char *chosen = oct_config_get(cli->config, "data-dir");
+    if (chosen && *chosen) {
+        return chosen;
+    }
+    return cli->data_folder[0] ? cli->data_folder : NULL;
 }
 
 static int unknown_command(const struct cli *cli, const char *const *words, int n_words) {
@@ -243,7 +253,7 @@ static int run(struct cli *cli, int argc, char **argv) {
     }
     status = oct_config_create(&cli->config);
     if (status == OCT_OK) {
-        status = set_data_folder(cli->config);
+        status = set_data_folder(cli);
     }
     if (status != OCT_OK) {
         return cli_fail(cli, status);

@@ -134,7 +134,7 @@ static void put_command(FILE *out, const struct cli_command *command) {
     }
     fputs(n ? ".El\n" : "", out);
     fputs(".Pp\nJSON keys:\n", out);
-    char keys[1024];
+    char keys[2048];
     snprintf(keys, sizeof keys, "%s.", command->json);
     put_lines(out, keys);
 }
@@ -145,6 +145,9 @@ static const struct {
     {"OCT_CPU", "The highest level of instructions to use, as named by octet info."},
     {"OCTET_DATA", "Where downloaded datasets are, when --data-dir does not say. Without it, "
                    "octet in XDG_DATA_HOME, or .local/share/octet in HOME."},
+    {"XDG_STATE_HOME",
+     "Where octet/runs.db is, the database of runs, when --db does not say. Without "
+     "it, .local/state/octet/runs.db in HOME."},
     {"NO_COLOR", "When set and not empty, no colours."},
     {"COLUMNS", "Width of a terminal that does not tell it."},
 };
@@ -156,7 +159,8 @@ static const struct {
     {CLI_DONE, "Done."},
     {CLI_FAILED, "It failed; the reason is on standard error."},
     {CLI_USAGE, "Wrong usage."},
-    {CLI_INTERRUPTED, "Interrupted; octet train has printed the result of what was learned."},
+    {CLI_INTERRUPTED, "Interrupted by SIGINT or SIGTERM; octet train has printed the result of "
+                      "what was learned and, with --checkpoint, written a checkpoint."},
 };
 
 void cli_man_print(FILE *out) {
@@ -180,7 +184,9 @@ void cli_man_print(FILE *out) {
     }
     fputs(".Sh DESCRIPTION\n"
           ".Nm\n"
-          "trains neural networks and measures how fast it does so.\n"
+          "trains neural networks on many nodes, each with its own data, that talk only\n"
+          "to their neighbours; it shows their graphs and their shares of the data, and\n"
+          "measures how fast all of that is.\n"
           "Results go to standard output, progress to standard error.\n"
           ".Pp\n"
           "An option is written\n.Fl Fl Ns Ar key value\nor\n.Fl Fl Ns Ar key Ns = Ns Ar value ;\n"
@@ -210,7 +216,8 @@ void cli_man_print(FILE *out) {
     }
     fputs(".El\n.Sh EXIT STATUS\n.Bl -tag -width Ds\n", out);
     for (size_t i = 0; i < sizeof exits / sizeof exits[0]; i++) {
-        fprintf(out, ".It %d\n%s\n", exits[i].code, exits[i].text);
+        fprintf(out, ".It %d\n", exits[i].code);
+        put_lines(out, exits[i].text);
     }
     fputs(".El\n.Sh EXAMPLES\n", out);
     int n = 0;

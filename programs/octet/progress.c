@@ -4,11 +4,12 @@
  * On a terminal: one line on stderr, redrawn at most ten times a second, never wider than the
  * window, wiped when it is done; finished epochs stay above it as rows of a table.
  *
- *     epoch   test acc  test loss  train acc  train loss  samples/s      time    rate
- *      1/10    85.10 %     0.4110    79.83 %      0.5520      1,204      0:52     0.1
- *     epoch  2/10 ━━━━━━━━━────────────   41 %  loss 0.4010  acc  85.3 %   7:31 left   1,210/s
+ *     epoch  test acc  test loss  consensus      sent  samples/s     time  train loss
+ *      1/10   85.10 %     0.4110   1.27e-03  61.4 MiB      1,204     0:52      0.5520
+ *     epoch  2/10 ━━━━━━━━━──────────   41 %  loss 0.4010  acc  85.3 %   7:31 left   1,210/s
  *
- * In a pipe: one plain line an epoch, nothing else.
+ * In a pipe: one plain line an epoch, nothing else. A run of one node has nobody to agree with and
+ * nothing to send; it shows more of its training instead.
  */
 #include "cli.h"
 
@@ -26,6 +27,7 @@ static struct {
     int live;       /* stderr is a terminal that can move its cursor */
     int shown;      /* a line is on the screen */
     int has_header; /* of the table of epochs */
+    int n_nodes;
     double drawn_at;
 } state;
 
@@ -74,6 +76,10 @@ void cli_progress_begin(const struct cli *cli) {
     state.quiet = cli->quiet;
     state.live = is_terminal(stderr);
     state.drawn_at = -1;
+}
+
+void cli_progress_nodes(int n_nodes) {
+    state.n_nodes = n_nodes;
 }
 
 void cli_progress_clear(void) {
@@ -202,58 +208,91 @@ static int digits_of(int number) {
     return snprintf(text, sizeof text, "%d", number);
 }
 
+struct column {
+    const char *head; /* NULL: not in this table */
+    int width;
+    char cell[40];
+};
+
+/* The parts of a row. Which come first differs with the number of nodes. */
+enum {
+    EPOCH,
+    TEST,
+    TEST_LOSS,
+    CLIP,
+    ZERO,
+    CONSENSUS,
+    SENT,
+    ACCURACY,
+    LOSS,
+    SPEED,
+    TIME,
+    RATE,
+    N_COLUMNS
+};
+
+static void fill_columns(struct column *columns, const struct oct_progress *p,
+                         const struct cli_quantizers *quantizers) {
+    const struct column empty[N_COLUMNS] = {
+        [EPOCH] = {"epoch", 2 * digits_of(p->n_epochs) + 1, ""},
+        [TEST] = {"test acc", 8, ""},
+        [TEST_LOSS] = {"test loss", 9, ""},
+        [CLIP] = {quantizers ? "clip val" : NULL, 8, ""},
+        [ZERO] = {quantizers ? "zero grad" : NULL, 9, ""},
+        [CONSENSUS] = {state.n_nodes > 1 ? "consensus" : NULL, 9, ""},
+        [SENT] = {state.n_nodes > 1 ? "sent" : NULL, 8, ""},
+        [ACCURACY] = {"train acc", 9, ""},
+        [LOSS] = {"train loss", 10, ""},
+        [SPEED] = {"samples/s", 9, ""},
+        [TIME] = {"time", 7, ""},
+        [RATE] = {"rate", 6, ""},
+    };
+    enum { BYTES = sizeof columns[0].cell };
+    memcpy(columns, empty, sizeof empty);
+    snprintf(columns[EPOCH].cell, BYTES, "%*d/%d", digits_of(p->n_epochs), p->epoch, p->n_epochs);
+    snprintf(columns[TEST].cell, BYTES, "%s %%", cli_decimals(p->test_accuracy, 2).text);
+    snprintf(columns[TEST_LOSS].cell, BYTES, "%s", cli_decimals(p->test_loss, 4).text);
+    if (quantizers) {
+        snprintf(columns[CLIP].cell, BYTES, "%s",
+                 cli_percent(cli_quantizers_clips(quantizers, 0).clipped, 2).text);
+        snprintf(columns[ZERO].cell, BYTES, "%s",
+                 cli_percent(cli_quantizers_clips(quantizers, 1).zero, 2).text);
+    }
+    snprintf(columns[CONSENSUS].cell, BYTES, "%.2e", p->consensus_distance);
+    snprintf(columns[SENT].cell, BYTES, "%s", cli_bytes(p->bytes_sent).text);
+    snprintf(columns[ACCURACY].cell, BYTES, "%s %%", cli_decimals(p->accuracy, 2).text);
+    snprintf(columns[LOSS].cell, BYTES, "%s", cli_decimals(p->loss, 4).text);
+    snprintf(columns[SPEED].cell, BYTES, "%s", cli_count(p->samples_per_s).text);
+    snprintf(columns[TIME].cell, BYTES, "%s", cli_time(p->seconds).text);
+    snprintf(columns[RATE].cell, BYTES, "%.3g", p->learning_rate);
+}
+
 /* A finished epoch as a row; columns are dropped from the right when the window is narrow, so what
  * was asked for comes before what is always there. */
 static void print_row(const struct oct_progress *p, const struct cli_quantizers *quantizers) {
-    struct {
-        const char *head;
-        int width;
-        char cell[40];
-    } columns[] = {
-        {"epoch", 2 * digits_of(p->n_epochs) + 1, ""},
-        {"test acc", 9, ""},
-        {"test loss", 9, ""},
-        {quantizers ? "clip val" : NULL, 8, ""},
-        {quantizers ? "zero grad" : NULL, 9, ""},
-        {"train acc", 9, ""},
-        {"train loss", 10, ""},
-        {"samples/s", 9, ""},
-        {"time", 8, ""},
-        {"rate", 6, ""},
-    };
-    const int n = (int)(sizeof columns / sizeof columns[0]);
-    int width = cli_width(stderr, 80);
-    enum { BYTES = sizeof columns[0].cell };
-    snprintf(columns[0].cell, BYTES, "%*d/%d", digits_of(p->n_epochs), p->epoch, p->n_epochs);
-    snprintf(columns[1].cell, BYTES, "%s %%", cli_decimals(p->test_accuracy, 2).text);
-    snprintf(columns[2].cell, BYTES, "%s", cli_decimals(p->test_loss, 4).text);
-    for (int i = 0; quantizers && i < 2; i++) {
-        struct cli_clips clips = cli_quantizers_clips(quantizers, i);
-        snprintf(columns[3 + i].cell, BYTES, "%s",
-                 cli_percent(i ? clips.zero : clips.clipped, 2).text);
-    }
-    snprintf(columns[5].cell, BYTES, "%s %%", cli_decimals(p->accuracy, 2).text);
-    snprintf(columns[6].cell, BYTES, "%s", cli_decimals(p->loss, 4).text);
-    snprintf(columns[7].cell, BYTES, "%s", cli_count(p->samples_per_s).text);
-    snprintf(columns[8].cell, BYTES, "%s", cli_time(p->seconds).text);
-    snprintf(columns[9].cell, BYTES, "%.3g", p->learning_rate);
+    static const signed char one[] = {EPOCH, TEST,  TEST_LOSS, CLIP, ZERO, ACCURACY,
+                                      LOSS,  SPEED, TIME,      RATE, -1};
+    static const signed char many[] = {EPOCH, TEST, TEST_LOSS, CONSENSUS, SENT, CLIP, ZERO,
+                                       SPEED, TIME, LOSS,      ACCURACY,  RATE, -1};
+    struct column columns[N_COLUMNS];
+    const int width = cli_width(stderr, 80);
+    fill_columns(columns, p, quantizers);
     cli_progress_clear();
     for (int header = !state.has_header; header >= 0; header--) {
         int at = 0;
         fputs(header ? cli_style(stderr, CLI_BOLD) : "", stderr);
-        for (int i = 0; i < n; i++) {
-            if (!columns[i].head) {
+        for (const signed char *next = state.n_nodes > 1 ? many : one; *next >= 0; next++) {
+            const struct column *column = &columns[*next];
+            if (!column->head) {
                 continue;
             }
-            int column = columns[i].width;
-            int least = (int)strlen(columns[i].head);
-            column = column > least ? column : least;
-            if (at + column + (i ? 2 : 0) > width) {
+            const int least = (int)strlen(column->head), gap = at > 0 ? 2 : 0;
+            const int room = column->width > least ? column->width : least;
+            if (at + gap + room > width) {
                 break;
             }
-            fprintf(stderr, "%s%*s", i ? "  " : "", column,
-                    header ? columns[i].head : columns[i].cell);
-            at += column + (i ? 2 : 0);
+            fprintf(stderr, "%*s%*s", gap, "", room, header ? column->head : column->cell);
+            at += gap + room;
         }
         fputs(header ? cli_style(stderr, CLI_PLAIN) : "", stderr);
         fputc('\n', stderr);
@@ -263,12 +302,14 @@ static void print_row(const struct oct_progress *p, const struct cli_quantizers 
 }
 
 static void print_plain(const struct oct_progress *p, const struct cli_quantizers *quantizers) {
-    fprintf(stderr,
-            "epoch %d/%d: loss %s, accuracy %s %%, test loss %s, test accuracy %s %%, "
-            "%.0f samples/s, %.1f s",
+    fprintf(stderr, "epoch %d/%d: loss %s, accuracy %s %%, test loss %s, test accuracy %s %%, ",
             p->epoch, p->n_epochs, cli_decimals(p->loss, 4).text, cli_decimals(p->accuracy, 2).text,
-            cli_decimals(p->test_loss, 4).text, cli_decimals(p->test_accuracy, 2).text,
-            p->samples_per_s, p->seconds);
+            cli_decimals(p->test_loss, 4).text, cli_decimals(p->test_accuracy, 2).text);
+    if (state.n_nodes > 1) {
+        fprintf(stderr, "consensus %.2e, %s sent, ", p->consensus_distance,
+                cli_bytes(p->bytes_sent).text);
+    }
+    fprintf(stderr, "%.0f samples/s, %.1f s", p->samples_per_s, p->seconds);
     if (quantizers) {
         fprintf(stderr, ", clipped %s of values, zero %s of gradients",
                 cli_percent(cli_quantizers_clips(quantizers, 0).clipped, 2).text,
@@ -308,16 +349,27 @@ void cli_progress_train(const struct oct_progress *p, const struct cli_quantizer
     if (!state.live || !is_due()) {
         return;
     }
-    char head[48], percent[16], loss[48], accuracy[48], rate[48], left[48];
-    const char *tail[] = {percent, loss, accuracy, left, rate};
-    int testing = p->phase == OCT_PHASE_EVALUATE;
-    double share = p->epoch_steps > 0 ? (double)p->epoch_step / (double)p->epoch_steps : 0;
+    char head[48], percent[16], loss[48], accuracy[48], rate[48], left[48], sent[48], consensus[48];
+    const char *tail[] = {percent, loss, accuracy, left, rate, sent, consensus};
+    const double share = p->epoch_steps > 0 ? (double)p->epoch_step / (double)p->epoch_steps : 0;
+    snprintf(percent, sizeof percent, "%3.0f %%", 100 * share);
+    snprintf(sent, sizeof sent, "%8s sent", cli_bytes(p->bytes_sent).text);
+    if (p->phase == OCT_PHASE_GOSSIP) {
+        const char *rest[] = {percent, sent};
+        snprintf(head, sizeof head, "final rounds %lld/%lld", (long long)p->epoch_step,
+                 (long long)p->epoch_steps);
+        draw_line(head, share, rest, 2);
+        return;
+    }
+    const int testing = p->phase == OCT_PHASE_EVALUATE;
     snprintf(head, sizeof head, "%s %*d/%d", testing ? "test " : "epoch", digits_of(p->n_epochs),
              p->epoch, p->n_epochs);
-    snprintf(percent, sizeof percent, "%3.0f %%", 100 * share);
     snprintf(loss, sizeof loss, "loss %s", cli_decimals(p->loss, 4).text);
     snprintf(accuracy, sizeof accuracy, "acc %5s %%", cli_decimals(p->accuracy, 1).text);
     snprintf(rate, sizeof rate, "%6s/s", cli_count(p->samples_per_s).text);
     snprintf(left, sizeof left, "%5s left", cli_time(p->seconds_left).text);
-    draw_line(head, share, tail, testing ? 1 : 5);
+    snprintf(consensus, sizeof consensus, "consensus %.1e", p->consensus_distance);
+    /* How far the nodes are apart is known from the second epoch on. */
+    const int n_tail = state.n_nodes > 1 ? (p->epoch > 1 ? 7 : 6) : 5;
+    draw_line(head, share, tail, testing ? 1 : n_tail);
 }

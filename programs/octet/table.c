@@ -50,7 +50,7 @@ void cli_table_init(struct cli_table *table, const char *heads) {
         table->n_columns += *c == '|';
     }
     for (int i = 0; i < table->n_columns; i++) {
-        table->align[i] = *heads == '>' || *heads == '~' ? *heads++ : '<';
+        table->align[i] = *heads && strchr(">~.", *heads) ? *heads++ : '<';
         size_t length = strcspn(heads, "|");
         add_cell(table, copy_text(heads, length));
         heads += length + (heads[length] == '|');
@@ -72,6 +72,20 @@ static void pad(FILE *out, int n, const char *with) {
     }
 }
 
+/* A line of no more than so many columns. */
+static void print_cut(FILE *out, const char *text, int width) {
+    int cut = display_width(text) > width;
+    for (int column = 0; *text; text++) {
+        column += ((unsigned char)*text & 0xc0) != 0x80;
+        if (cut && column > width - 3) {
+            fputs("...", out);
+            break;
+        }
+        fputc(*text, out);
+    }
+    fputc('\n', out);
+}
+
 void cli_table_print(const struct cli_table *table, FILE *out) {
     int width[CLI_TABLE_COLUMNS] = {0}, total = 0;
     int n = table->n_columns;
@@ -86,7 +100,8 @@ void cli_table_print(const struct cli_table *table, FILE *out) {
     }
     int screen = cli_width(out, 0);
     int last_at = total - width[n - 1];
-    int wraps = table->align[n - 1] == '~' && screen > 0 && total > screen && last_at + 20 < screen;
+    int fits = screen > 0 && total > screen && last_at + 20 < screen;
+    int wraps = fits && table->align[n - 1] == '~', cuts = fits && table->align[n - 1] == '.';
     for (int r = heading ? 0 : 1; r < table->n_rows; r++) {
         int gap = 0; /* blanks owed; paid only when something follows */
         fputs(r == 0 ? cli_style(out, CLI_BOLD) : "", out);
@@ -100,6 +115,8 @@ void cli_table_print(const struct cli_table *table, FILE *out) {
             }
             if (c == n - 1 && wraps) {
                 cli_wrap(out, cell, last_at, last_at, screen);
+            } else if (c == n - 1 && cuts) {
+                print_cut(out, cell, screen - last_at);
             } else {
                 fputs(cell, out);
                 fputs(c == n - 1 ? "\n" : "", out);
@@ -108,7 +125,7 @@ void cli_table_print(const struct cli_table *table, FILE *out) {
         }
         if (r == 0) {
             fputs(cli_style(out, CLI_PLAIN), out);
-            int rule = screen > 0 ? screen : 100;
+            int rule = screen > 0 ? screen : 120;
             pad(out, total < rule ? total : rule, cli_utf8() ? "─" : "-");
             fputc('\n', out);
         }
@@ -153,6 +170,24 @@ int cli_wrap(FILE *out, const char *text, int at, int indent, int width) {
     }
     fputc('\n', out);
     return lines;
+}
+
+void cli_quote(FILE *out, const char *text) {
+    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                               "_-./,:=+@%";
+    if (*text && text[strspn(text, safe)] == '\0') {
+        fputs(text, out);
+        return;
+    }
+    fputc('\'', out);
+    for (; *text; text++) {
+        if (*text == '\'') {
+            fputs("'\\''", out);
+        } else {
+            fputc(*text, out);
+        }
+    }
+    fputc('\'', out);
 }
 
 struct cli_text cli_count(double number) {

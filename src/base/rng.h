@@ -28,6 +28,10 @@ enum oct__purpose {
     OCT_PURPOSE_TEST,      /* tests and golden files; layer and step as the test likes */
     OCT_PURPOSE_ROUND_GRADIENT, /* quantizing the gradient of layer `layer` in training step `step` */
     OCT_PURPOSE_ROUND_VALUE,    /* quantizing the layer's value itself, where that is by chance */
+    OCT_PURPOSE_TOPOLOGY,       /* random graph number `step` */
+    OCT_PURPOSE_PARTITION,      /* dealing samples out; layer as the plug-in likes */
+    OCT_PURPOSE_PACK_SELECT,    /* one word for each element of the row that random selection packs */
+    OCT_PURPOSE_PACK_ROUND,     /* coding a row's values by chance; layer: the packet's salt */
 };
 
 struct oct__stream {

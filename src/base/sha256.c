@@ -1,9 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sha256.c - SHA-256, plain. About 250 MB/s, faster than the disks it is used on. */
+/* sha256.c - SHA-256: plain, about 250 MB/s, and with the processor's own instructions, about five
+ * times that. A checkpoint of a thousand nodes is gigabytes, all of which is summed.
+ */
 #include "base/sha256.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+
+#include <octet/cpu.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
 
 /* The first 32 bits of the fractional parts of the cube roots of the first 64 primes. */
 static const uint32_t k[64] = {
@@ -21,7 +31,7 @@ static uint32_t rotate(uint32_t x, int bits) {
     return x >> bits | x << (32 - bits);
 }
 
-static void compress(uint32_t state[8], const uint8_t block[64]) {
+static void compress_plain(uint32_t state[8], const uint8_t block[64]) {
     uint32_t w[64];
     for (int i = 0; i < 16; i++) {
         const uint8_t *b = block + (ptrdiff_t)4 * i;
@@ -59,6 +69,67 @@ static void compress(uint32_t state[8], const uint8_t block[64]) {
     }
 }
 
+#if defined(__x86_64__)
+
+/* The same with the SHA extensions. They keep the eight values as {a, b, e, f} and {c, d, g, h}, the
+ * first in the highest place, and do two rounds an instruction; w holds the message schedule, four
+ * words a register. */
+__attribute__((target("sha,sse4.1,ssse3"))) static void
+compress_extended(uint32_t state[8], const uint8_t *blocks, size_t n_blocks) {
+    const __m128i swap = _mm_set_epi8(12, 13, 14, 15, 8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3);
+    __m128i dcba = _mm_loadu_si128((const __m128i *)&state[0]);
+    __m128i hgfe = _mm_loadu_si128((const __m128i *)&state[4]);
+    __m128i cdab = _mm_shuffle_epi32(dcba, 0xb1), efgh = _mm_shuffle_epi32(hgfe, 0x1b);
+    __m128i abef = _mm_alignr_epi8(cdab, efgh, 8), cdgh = _mm_blend_epi16(efgh, cdab, 0xf0);
+    for (; n_blocks > 0; n_blocks--, blocks += 64) {
+        const __m128i abef_before = abef, cdgh_before = cdgh;
+        __m128i w[16];
+        for (int i = 0; i < 16; i++) {
+            if (i < 4) {
+                w[i] = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)blocks + i), swap);
+            } else {
+                __m128i sum = _mm_add_epi32(_mm_sha256msg1_epu32(w[i - 4], w[i - 3]),
+                                            _mm_alignr_epi8(w[i - 1], w[i - 2], 4));
+                w[i] = _mm_sha256msg2_epu32(sum, w[i - 1]);
+            }
+            __m128i wk = _mm_add_epi32(w[i], _mm_loadu_si128((const __m128i *)&k[4 * i]));
+            cdgh = _mm_sha256rnds2_epu32(cdgh, abef, wk);
+            abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(wk, 0x0e));
+        }
+        abef = _mm_add_epi32(abef, abef_before);
+        cdgh = _mm_add_epi32(cdgh, cdgh_before);
+    }
+    __m128i feba = _mm_shuffle_epi32(abef, 0x1b), dchg = _mm_shuffle_epi32(cdgh, 0xb1);
+    _mm_storeu_si128((__m128i *)&state[0], _mm_blend_epi16(feba, dchg, 0xf0));
+    _mm_storeu_si128((__m128i *)&state[4], _mm_alignr_epi8(dchg, feba, 8));
+}
+
+static int has_extensions(void) {
+    static atomic_int found = -1; /* asking is slow on a virtual machine */
+    int has = atomic_load_explicit(&found, memory_order_relaxed);
+    if (has < 0) {
+        unsigned a, b, c, d, b7;
+        has = __get_cpuid(1, &a, &b, &c, &d) && (c >> 9 & 1) && (c >> 19 & 1) &&
+              __get_cpuid_count(7, 0, &a, &b7, &c, &d) && (b7 >> 29 & 1);
+        atomic_store_explicit(&found, has, memory_order_relaxed);
+    }
+    return has && oct_cpu_level() > OCT_CPU_REF;
+}
+
+#endif
+
+static void compress(uint32_t state[8], const uint8_t *blocks, size_t n_blocks) {
+#if defined(__x86_64__)
+    if (has_extensions()) {
+        compress_extended(state, blocks, n_blocks);
+        return;
+    }
+#endif
+    for (; n_blocks > 0; n_blocks--, blocks += 64) {
+        compress_plain(state, blocks);
+    }
+}
+
 void oct__sha256_init(struct oct__sha256 *sha) {
     static const uint32_t start[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                       0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
@@ -70,14 +141,20 @@ void oct__sha256_add(struct oct__sha256 *sha, const void *bytes, size_t n_bytes)
     const uint8_t *from = bytes;
     while (n_bytes > 0) {
         size_t filled = sha->n_bytes % 64;
-        size_t take = 64 - filled < n_bytes ? 64 - filled : n_bytes;
-        memcpy(sha->block + filled, from, take);
+        size_t take = n_bytes;
+        if (filled == 0 && n_bytes >= 64) {
+            take -= n_bytes % 64;
+            compress(sha->state, from, take / 64);
+        } else {
+            take = 64 - filled < n_bytes ? 64 - filled : n_bytes;
+            memcpy(sha->block + filled, from, take);
+            if (filled + take == 64) {
+                compress(sha->state, sha->block, 1);
+            }
+        }
         sha->n_bytes += take;
         from += take;
         n_bytes -= take;
-        if (sha->n_bytes % 64 == 0) {
-            compress(sha->state, sha->block);
-        }
     }
 }
 

@@ -22,7 +22,7 @@ oct_status oct__path_join(const char *folder, const char *name, const char *suff
     const char *slash = length > 0 && folder[length - 1] == '/' ? "" : "/";
     int wrote = snprintf(out, OCT_PATH_BYTES, "%s%s%s%s", folder, slash, name, suffix);
     if (wrote < 0 || wrote >= OCT_PATH_BYTES) {
-        OCT_FAIL(INVALID, "%s: a path is longer than %d bytes; use a shorter data folder",
+        OCT_FAIL(INVALID, "%s: a path is longer than %d bytes; use a shorter folder",
                  oct__path_shown(folder), OCT_PATH_BYTES - 1);
     }
     return OCT_OK;

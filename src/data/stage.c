@@ -2,41 +2,17 @@
 /* stage.c - files on their way into a dataset's folder; see stage.h. */
 #include "data/stage.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/folder.h"
 
 static oct_status fail_errno(const char *what, const char *path) {
     OCT_FAIL(IO, "%s: %s: %s", oct__path_shown(path), what, strerror(errno));
-}
-
-oct_status oct__stage_make_folders(const char *path) {
-    char part[OCT_PATH_BYTES];
-    size_t length = strlen(path);
-    if (length == 0 || length >= sizeof part) {
-        OCT_FAIL(INVALID, "'%s' cannot be a data folder: its path is empty or too long",
-                 oct__path_shown(path));
-    }
-    memcpy(part, path, length + 1);
-    for (size_t i = 1; i <= length; i++) {
-        if (part[i] != '/' && part[i] != '\0') {
-            continue;
-        }
-        char held = part[i];
-        part[i] = '\0';
-        struct stat facts;
-        if (mkdir(part, 0777) != 0 &&
-            (errno != EEXIST || stat(part, &facts) != 0 || !S_ISDIR(facts.st_mode))) {
-            return fail_errno("making the folder", part);
-        }
-        part[i] = held;
-    }
-    return OCT_OK;
 }
 
 oct_status oct__stage_open(const char *dir, char stage[OCT_PATH_BYTES]) {
@@ -47,34 +23,6 @@ oct_status oct__stage_open(const char *dir, char stage[OCT_PATH_BYTES]) {
     return OCT_OK;
 }
 
-/* Removes `name` in the open folder `at`, whatever it is; links are removed, never followed. */
-static void remove_tree(int at, const char *name, int depth) {
-    enum { DEEPEST = 64 };
-    if (unlinkat(at, name, 0) == 0 || depth > DEEPEST) {
-        return;
-    }
-    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0) {
-        return;
-    }
-    DIR *folder = fdopendir(fd);
-    if (!folder) {
-        close(fd);
-        return;
-    }
-    for (struct dirent *entry = readdir(folder); entry; entry = readdir(folder)) {
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
-            remove_tree(fd, entry->d_name, depth + 1);
-        }
-    }
-    closedir(folder);
-    unlinkat(at, name, AT_REMOVEDIR);
-}
-
-void oct__stage_remove(const char *stage) {
-    remove_tree(AT_FDCWD, stage, 0);
-}
-
 oct_status oct__stage_install(const char *stage, const char *dir, const char *name) {
     char from[OCT_PATH_BYTES], to[OCT_PATH_BYTES];
     OCT_TRY(oct__path_join(stage, name, "", from));
@@ -82,16 +30,7 @@ oct_status oct__stage_install(const char *stage, const char *dir, const char *na
     if (rename(from, to) != 0) {
         return fail_errno("moving the checked file there", to);
     }
-    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) {
-        return fail_errno("opening the folder", dir);
-    }
-    /* Some file systems cannot sync a folder (EINVAL); the file's own data is safe already. */
-    int failed = fsync(fd) != 0 && errno != EINVAL;
-    int error = errno;
-    close(fd);
-    errno = error;
-    return failed ? fail_errno("bringing the folder to the disk", dir) : OCT_OK;
+    return oct__folder_sync(dir);
 }
 
 oct_status oct__incoming_open(struct oct__incoming *incoming, const char *stage, const char *name,
@@ -122,7 +61,7 @@ oct_status oct__incoming_write(struct oct__incoming *incoming, const void *bytes
             continue;
         }
         if (wrote <= 0) {
-            OCT_FAIL(IO, "%s: writing at byte %s: %s; make room or use another data folder",
+            OCT_FAIL(IO, "%s: writing at byte %s: %s; make room or use another folder",
                      oct__path_shown(incoming->path), oct__grouped(incoming->n_bytes, at),
                      wrote < 0 ? strerror(errno) : "nothing was written");
         }

@@ -15,14 +15,8 @@
 #include "base/sha256.h"
 #include "data/files.h"
 
-/* Makes `path` and the folders above it. */
-OCT_MUST_CHECK oct_status oct__stage_make_folders(const char *path);
-
-/* A new, empty folder inside `dir`; its path goes to `stage`. */
+/* A new, empty folder inside `dir`; its path goes to `stage`. Removed with oct__folder_remove. */
 OCT_MUST_CHECK oct_status oct__stage_open(const char *dir, char stage[OCT_PATH_BYTES]);
-
-/* Removes the stage and everything in it. */
-void oct__stage_remove(const char *stage);
 
 /* Moves `name` from the stage into `dir`, over an older file of that name. */
 OCT_MUST_CHECK oct_status oct__stage_install(const char *stage, const char *dir, const char *name);

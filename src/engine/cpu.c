@@ -80,6 +80,7 @@ static oct_status cpu_prepare(struct oct__engine *engine, enum oct__op op,
     oct__cpu_norm_scratch(op, form, args, plan);
     oct__cpu_range_scratch(op, form, args, plan);
     oct__cpu_quant_scratch(op, form, args, plan);
+    oct__cpu_packet_scratch(op, form, args, plan);
     return OCT_OK;
 }
 
@@ -133,6 +134,12 @@ static oct__op_fn *const operations[OCT_OP_COUNT] = {
     [OCT_OP_QUANT_COUNT] = oct__cpu_quant_count,
     [OCT_OP_LOSS] = oct__cpu_loss,
     [OCT_OP_SGD] = oct__cpu_sgd,
+    [OCT_OP_DIFFERENCE] = oct__cpu_difference,
+    [OCT_OP_AXPY] = oct__cpu_axpy,
+    [OCT_OP_SETTLE] = oct__cpu_settle,
+    [OCT_OP_MEAN] = oct__cpu_mean,
+    [OCT_OP_PACK] = oct__cpu_pack,
+    [OCT_OP_FOLD] = oct__cpu_fold,
     [OCT_OP_NONFINITE] = oct__cpu_nonfinite,
 };
 

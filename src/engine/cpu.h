@@ -89,9 +89,12 @@ static inline void *oct__thread_scratch(const struct oct__shard *shard) {
     return (char *)lane->thread_scratch + (size_t)shard->worker * lane->thread_scratch_bytes;
 }
 
-/* cpu_simple.c: input, element-wise operations, optimizer, search for NaN */
+/* cpu_simple.c: input, element-wise operations, search for NaN */
 oct__op_fn oct__cpu_batch, oct__cpu_relu, oct__cpu_relu_grad, oct__cpu_add, oct__cpu_dropout,
-    oct__cpu_sgd, oct__cpu_nonfinite;
+    oct__cpu_nonfinite;
+
+/* cpu_rows.c: the optimizer's and gossip's operations on rows of parameters */
+oct__op_fn oct__cpu_sgd, oct__cpu_difference, oct__cpu_axpy, oct__cpu_settle, oct__cpu_mean;
 
 /* cpu_pool.c */
 oct__op_fn oct__cpu_max_pool, oct__cpu_max_pool_grad, oct__cpu_avg_pool, oct__cpu_avg_pool_grad;
@@ -125,6 +128,12 @@ oct__op_fn oct__cpu_quantize, oct__cpu_dequantize, oct__cpu_sums_quantize, oct__
 
 void oct__cpu_quant_scratch(enum oct__op op, const struct oct__lane_form *form,
                             const struct oct__args *args, struct oct__plan *plan);
+
+/* cpu_packet.c: compressed rows */
+oct__op_fn oct__cpu_pack, oct__cpu_fold;
+
+void oct__cpu_packet_scratch(enum oct__op op, const struct oct__lane_form *form,
+                             const struct oct__args *args, struct oct__plan *plan);
 
 /* Scratch of the norms: sums of shards that wait to be folded, and kernels' working space. Nothing
  * for other operations. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cpu_simple.c - the CPU's element-wise operations: input, ReLU, sum, dropout, SGD, NaN search. */
+/* cpu_simple.c - the CPU's element-wise operations: input, ReLU, sum, dropout, NaN search. */
 #include <string.h>
 
 #include "base/rng.h"
@@ -91,38 +91,6 @@ static oct_status dropout_shard(const struct oct__shard *s) {
 
 oct_status oct__cpu_dropout(const struct oct__lane *lane, const struct oct__args *args) {
     return oct__each_shard(lane, args, args->t[0].n, dropout_shard);
-}
-
-/* Parameters are one long row, which threads share in pieces. The pieces' size does not matter to
- * the result: every element is updated on its own. */
-#define SGD_PIECE 16384
-
-struct sgd_job {
-    const struct oct__lane *lane;
-    const struct oct__args *args;
-    int n_pieces; /* of a node */
-};
-
-static oct_status sgd_piece(void *context, int item, int worker) {
-    (void)worker;
-    const struct sgd_job *job = context;
-    const struct oct__args *a = job->args;
-    size_t node = (size_t)(item / job->n_pieces),
-           first = (size_t)(item % job->n_pieces) * SGD_PIECE;
-    size_t n = oct__tensor_count(&a->t[0]) - first;
-    float *row[3];
-    for (int i = 0; i < 3; i++) {
-        row[i] = (float *)((char *)a->t[i].at + node * a->t[i].stride) + first;
-    }
-    oct__kernels()->sgd_f32(n < SGD_PIECE ? n : SGD_PIECE, row[0], row[1], row[2],
-                            job->lane->learning_rate, a->attr.sgd.beta, a->attr.sgd.decay);
-    return OCT_OK;
-}
-
-oct_status oct__cpu_sgd(const struct oct__lane *lane, const struct oct__args *args) {
-    size_t count = oct__tensor_count(&args->t[0]);
-    struct sgd_job job = {lane, args, (int)((count + SGD_PIECE - 1) / SGD_PIECE)};
-    return oct__parallel(lane->form.n_threads, job.n_pieces * lane->form.n_nodes, sgd_piece, &job);
 }
 
 static oct_status nonfinite_node(const struct oct__shard *s) {

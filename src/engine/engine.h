@@ -106,6 +106,8 @@ struct oct__quant_attr {
     int mask;       /* a gradient is 0 where its value's byte was clipped */
 };
 
+struct oct__packet_form; /* engine/packet.h */
+
 union oct__attr {
     struct oct__conv_attr {
         int kernel, stride, pad, groups;
@@ -126,7 +128,19 @@ union oct__attr {
     } dropout;
     struct {
         float beta, decay;
+        int is_global; /* SETTLE brings the momentum up to date, after gossip */
     } sgd;
+    struct {
+        const struct oct__packet_form *form;
+        float factor;  /* FOLD */
+        uint32_t salt; /* PACK: names its random stream besides node and step; 0, or receiver + 1 */
+    } packet;
+    struct {
+        float factor;
+    } row;
+    struct {
+        float beta;
+    } settle;
 };
 
 #define OCT_ARGS_MOST 16

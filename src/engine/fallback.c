@@ -102,12 +102,12 @@ oct_status oct__fallback_run(const struct oct__lane *lane, enum oct__op op,
     host_lane.thread_scratch = next + ((stand_in->plan.shared_bytes + 63) & ~(size_t)63);
     host_lane.thread_scratch_bytes = stand_in->plan.thread_bytes;
 
-    oct_status status = transfer(lane, op, args, &on_host, "iIb", 1);
+    oct_status status = transfer(lane, op, args, &on_host, "iIbB", 1);
     if (status == OCT_OK) {
         status = oct__engine_run(&host_lane, op, &on_host);
     }
     if (status == OCT_OK) {
-        status = transfer(lane, op, args, &on_host, "oOb", 0);
+        status = transfer(lane, op, args, &on_host, "oObB", 0);
     }
     oct__free(memory);
     return status;

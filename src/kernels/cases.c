@@ -99,6 +99,13 @@ CALL(sgd_f32) {
     k->sgd_f32(s->rows, p[0], p[1], p[2], s->lr, s->beta, s->decay);
 }
 
+static const struct oct__case_buffer buffers_sgd_global_f32[] = {
+    BOTH("x", ELEMENT), IN("m", ELEMENT), IN("g", ELEMENT)};
+
+CALL(sgd_global_f32) {
+    k->sgd_global_f32(s->rows, p[0], p[1], p[2], s->lr, s->beta, s->decay);
+}
+
 static const struct oct__case_buffer buffers_nonfinite_f32[] = {IN("x", ELEMENT),
                                                                 OUT_OF(SIZE, "count", TENSOR)};
 
@@ -448,12 +455,78 @@ CALL(column_extremes_grad_f32) {
     k->column_extremes_grad_f32(s->rows, s->c, p[0], p[1], p[2]);
 }
 
+/* --- rows of parameters ------------------------------------------------------------------------ */
+
+static const struct oct__case_shape bench_settle[] = {
+    {.rows = 16384, .c = 1, .lr = 0.1f, .beta = 0.9f, .weight = 0.75f},
+    {.rows = 4 << 20, .c = 1, .lr = 0.1f, .beta = 0.9f, .weight = 0.75f},
+    {0}};
+
+static const struct oct__case_buffer buffers_difference_f32[] = {
+    IN("a", ELEMENT), IN("b", ELEMENT), OUT_OR("y", ELEMENT, 1U << 0 | 1U << 1)};
+
+CALL(difference_f32) {
+    k->difference_f32(s->rows, p[0], p[1], p[2]);
+}
+
+static const struct oct__case_buffer buffers_axpy_f32[] = {IN("x", ELEMENT), BOTH("y", ELEMENT)};
+
+CALL(axpy_f32) {
+    k->axpy_f32(s->rows, s->lr, p[0], p[1]);
+}
+
+static const struct oct__case_buffer buffers_mean_f32[] = {BOTH("rows", PART)};
+
+CALL(mean_f32) {
+    k->mean_f32(s->rows, s->parts, s->stride, p[0]);
+}
+
+static const struct oct__case_buffer buffers_divide_f32[] = {IN("x", ELEMENT),
+                                                             OUT_OR("z", ELEMENT, 1U << 0)};
+
+CALL(divide_f32) {
+    k->divide_f32(s->rows, p[0], s->weight, p[1]);
+}
+
+static const struct oct__case_buffer buffers_settle_f32[] = {IN("x", ELEMENT), BOTH("z", ELEMENT),
+                                                             BOTH("m", ELEMENT)};
+
+CALL(settle_f32) {
+    k->settle_f32(s->rows, p[0], s->weight, s->beta, s->lr, p[1], p[2]);
+}
+
+/* --- packets --------------------------------------------------------------------------------- */
+
+static const struct oct__case_buffer buffers_axpy_s8_f32[] = {IN_OF(S8, "q", ELEMENT),
+                                                              BOTH("y", ELEMENT)};
+
+CALL(axpy_s8_f32) {
+    k->axpy_s8_f32(s->rows, s->inverse, p[0], s->scale, p[1]);
+}
+
+static const struct oct__case_buffer buffers_above_u32[] = {IN("x", ELEMENT),
+                                                            OUT_OF(S32, "bits", MASK)};
+
+/* Magnitudes, or all bits, compared with a grid's scale. */
+CALL(above_u32) {
+    uint32_t least;
+    memcpy(&least, &s->scale, sizeof least);
+    k->above_u32(s->rows, p[0], s->first % 2 ? UINT32_MAX : INT32_MAX, least, p[1]);
+}
+
+static const struct oct__case_buffer buffers_draw_u32[] = {OUT_OF(S32, "y", ELEMENT)};
+
+CALL(draw_u32) {
+    k->draw_u32(s->rows, s->first, &s->stream, p[0]);
+}
+
 /* Kind and timed shapes of each; the rest of a case follows from its name. */
 #define CASES_OF_add_f32 OCT_CASE_FLAT, bench_flat
 #define CASES_OF_relu_f32 OCT_CASE_FLAT, bench_flat
 #define CASES_OF_relu_grad_f32 OCT_CASE_FLAT, bench_flat
 #define CASES_OF_fold_f32 OCT_CASE_PARTS, bench_parts
 #define CASES_OF_sgd_f32 OCT_CASE_FLAT, bench_sgd
+#define CASES_OF_sgd_global_f32 OCT_CASE_FLAT, bench_sgd
 #define CASES_OF_nonfinite_f32 OCT_CASE_FLAT, bench_flat
 #define CASES_OF_crop_u8_f32 OCT_CASE_IMAGE, bench_image
 #define CASES_OF_column_sum_f32 OCT_CASE_COLUMNS, bench_columns
@@ -493,6 +566,14 @@ CALL(column_extremes_grad_f32) {
 #define CASES_OF_range_evonorm_grad_f32 OCT_CASE_GROUPS, bench_range
 #define CASES_OF_column_minmax_f32 OCT_CASE_COLUMNS, bench_columns
 #define CASES_OF_column_extremes_grad_f32 OCT_CASE_COLUMNS, bench_columns
+#define CASES_OF_difference_f32 OCT_CASE_FLAT, bench_flat
+#define CASES_OF_axpy_f32 OCT_CASE_FLAT, bench_sgd
+#define CASES_OF_mean_f32 OCT_CASE_PARTS, bench_parts
+#define CASES_OF_divide_f32 OCT_CASE_FLAT, bench_settle
+#define CASES_OF_settle_f32 OCT_CASE_FLAT, bench_settle
+#define CASES_OF_axpy_s8_f32 OCT_CASE_FLAT, bench_grid
+#define CASES_OF_above_u32 OCT_CASE_FLAT, bench_grid
+#define CASES_OF_draw_u32 OCT_CASE_FLAT, bench_grid
 
 #define MAKE_CASE(...) MAKE_CASE_OF(__VA_ARGS__)
 #define MAKE_CASE_OF(kernel, kind_, shapes)                                                        \
@@ -544,6 +625,9 @@ size_t oct__case_count(const struct oct__case *which, const struct oct__case_sha
         break;
     case OCT_PER_SUM:
         count = shape->rows ? (shape->rows - 1) * shape->out_stride + shape->c : 0;
+        break;
+    case OCT_PER_MASK:
+        count = (pixels * shape->c + 31) / 32;
         break;
     }
     return count * (size_t)(buffer->times ? buffer->times : 1);

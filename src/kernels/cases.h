@@ -28,6 +28,7 @@ struct oct__case_shape {
     int w, dy, dx, flip;
     float lr, beta, decay, eps;
     float scale, inverse, zero; /* a grid's */
+    float weight;               /* a push-sum weight */
     struct oct__stream stream;
 };
 
@@ -48,6 +49,7 @@ enum oct__case_count {
     OCT_PER_RUN,    /* taps: what all positions read, */
     OCT_PER_TAP,    /* the weights, */
     OCT_PER_SUM,    /* and the sums with the gaps between them */
+    OCT_PER_MASK,   /* one for 32 elements: a bit for each */
 };
 
 enum oct__case_type {

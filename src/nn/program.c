@@ -332,13 +332,23 @@ static void write_loss(struct oct__program *program) {
         (int[]){program->logits, program->labels, program->loss, program->hit, dlogits});
 }
 
-static void write_update(struct oct__program *program, float beta, float decay) {
+static void write_update(struct oct__program *program, const struct oct__program_config *config) {
     const int n = (int)program->graph->params.n_elements;
-    int x = tensor_new(program, OCT_HOME_PARAM, OCT_DTYPE_F32, 1, 1, 1, n, 0);
+    const enum oct__home updated = config->settles ? OCT_HOME_NUMERATOR : OCT_HOME_PARAM;
+    int x = tensor_new(program, updated, OCT_DTYPE_F32, 1, 1, 1, n, 0);
     int m = tensor_new(program, OCT_HOME_MOMENTUM, OCT_DTYPE_F32, 1, 1, 1, n, 0);
     int g = tensor_new(program, OCT_HOME_GRAD, OCT_DTYPE_F32, 1, 1, 1, n, 0);
-    union oct__attr attr = {.sgd = {.beta = beta, .decay = decay}};
-    oct__program_call(program, OCT_OP_SGD, NULL, attr, 3, (int[]){x, m, g});
+    union oct__attr sgd = {
+        .sgd = {.beta = config->beta, .decay = config->decay, .is_global = config->is_global}};
+    oct__program_call(program, OCT_OP_SGD, NULL, sgd, 3, (int[]){x, m, g});
+    program->n_update = program->n_calls;
+    if (config->settles) {
+        int u = tensor_new(program, OCT_HOME_WEIGHT, OCT_DTYPE_F32, 1, 1, 1, 1, 0);
+        int z = tensor_new(program, OCT_HOME_PARAM, OCT_DTYPE_F32, 1, 1, 1, n, 0);
+        union oct__attr settle = {.settle = {.beta = config->beta}};
+        oct__program_call(program, OCT_OP_SETTLE, NULL, settle, 4,
+                          (int[]){x, u, z, config->is_global ? m : -1});
+    }
 }
 
 static oct_status write_program(struct oct__program *program,
@@ -381,7 +391,7 @@ static oct_status write_program(struct oct__program *program,
             forget_floats(program);
         }
         write_backward(program);
-        write_update(program, config->beta, config->decay);
+        write_update(program, config);
     }
     if (program->status != OCT_OK) {
         oct__detail_give(program->detail);

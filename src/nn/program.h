@@ -8,9 +8,13 @@
  *
  *     tensors by home                          lives in
  *     PARAM MOMENTUM STAT   state of a node    the cohort's arrays, [node][row]
+ *     NUMERATOR WEIGHT
  *     GRAD                  gradient row       the lane
  *     WORK                  everything else    the lane; places are used again by later tensors
  *     DATA                  dataset and table  shared by all
+ *
+ * A gradient is taken at z (PARAM), the update goes to x (NUMERATOR), and z = x / u (WEIGHT) after
+ * gossip. Where z and x never differ while anybody looks, they are one row in one place.
  *
  * Building is sticky like a graph's: after the first failure the calls do nothing, and
  * oct__program_create reports it.
@@ -24,7 +28,10 @@ enum oct__home {
     OCT_HOME_PARAM,
     OCT_HOME_MOMENTUM,
     OCT_HOME_STAT,
-    OCT_HOME_GRAD,
+    OCT_HOME_NUMERATOR,
+    OCT_HOME_WEIGHT, /* one float: the push-sum weight */
+    OCT_HOME_STATES, /* those before it are a node's state */
+    OCT_HOME_GRAD = OCT_HOME_STATES,
     OCT_HOME_WORK,
     OCT_HOME_DATA,
     OCT_HOME_COUNT
@@ -82,6 +89,7 @@ struct oct__program {
     struct oct__program_call *calls;
     size_t n_calls, call_capacity;
     size_t n_forward; /* calls up to and including the loss */
+    size_t n_update;  /* calls up to and including the update; the rest settles what gossip left */
     int *values;      /* [n_layers] tensor of each layer's value */
     int *gradients;   /* [n_layers] tensor of the gradient that has arrived so far; -1: none */
     int (*saved)[OCT_LAYER_SAVED]; /* [n_layers] what norms and pooling keep for backward */
@@ -107,6 +115,8 @@ struct oct__program_config {
     struct oct__lane_form form;
     int dataset_images, dataset_height, dataset_width; /* of the table that BATCH reads */
     float beta, decay;                                 /* SGD */
+    int is_global; /* momentum follows what gossip made of the update (quasi-global momentum) */
+    int settles;   /* x is a row of its own, and z = x / u follows gossip */
 };
 
 OCT_MUST_CHECK oct_status oct__program_create(struct oct__engine *engine,
@@ -223,8 +233,8 @@ struct oct__profile {
     double *seconds; /* [n_calls] */
 };
 
-/* Runs calls `from` … `to` - 1. A step is run in two pieces, so that a loss that is not finite is
- * noticed before the update spreads it. */
+/* Runs calls `from` … `to` - 1. A step is run in pieces: a loss that is not finite is noticed before
+ * the update spreads it, and gossip comes between the update and what settles it. */
 OCT_MUST_CHECK oct_status oct__program_run(const struct oct__program *program,
                                            const struct oct__lane *lane,
                                            const struct oct__bases *bases, size_t from, size_t to,

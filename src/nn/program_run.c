@@ -130,7 +130,7 @@ oct_status oct__program_find_nonfinite(const struct oct__program *program,
         const char *operands = oct__op_info[call->op].operands;
         OCT_TRY(run_call(program, i, lane, bases));
         for (int j = 0; operands[j]; j++) {
-            if (call->tensors[j] < 0 || !strchr("oOb", operands[j])) {
+            if (call->tensors[j] < 0 || !strchr("oObB", operands[j])) {
                 continue;
             }
             struct oct__tensor t = resolve(program, bases, call->tensors[j]);

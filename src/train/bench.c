@@ -2,6 +2,7 @@
 /* bench.c - times steps and their floors in turn on one trainer. */
 #include "train/bench.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -89,32 +90,52 @@ static oct_status profile(struct oct_trainer *trainer, oct__step_profile_fn *row
 }
 
 static oct_status measure(struct oct_trainer *trainer, double seconds, struct oct__step_time *out) {
-    double steps[ROUNDS_MOST], floors[ROUNDS_MOST];
+    double steps[ROUNDS_MOST], floors[ROUNDS_MOST], gossips[ROUNDS_MOST];
     struct pass floor_pass = {trainer->cohort, NULL};
     int rounds = 0;
     OCT_TRY(oct__trainer_step(trainer)); /* first touch of all memory */
     OCT_TRY(run_pass(&floor_pass));
     double begun = oct__seconds();
     while (rounds < ROUNDS_MOST && (rounds < ROUNDS_LEAST || oct__seconds() - begun < seconds)) {
-        double start = oct__seconds();
+        double start = oct__seconds(), gossip_before = trainer->gossip_seconds;
         OCT_TRY(oct__trainer_step(trainer));
         double middle = oct__seconds();
         OCT_TRY(run_pass(&floor_pass));
         steps[rounds] = middle - start;
         floors[rounds] = oct__seconds() - middle;
+        gossips[rounds] = (trainer->gossip_seconds - gossip_before) / steps[rounds];
         rounds++;
     }
     const double samples = (double)trainer->n_nodes * trainer->batch;
     out->samples_per_s = samples / median(steps, rounds);
     out->floor_samples_per_s = samples / median(floors, rounds);
+    out->gossip_share = median(gossips, rounds);
+    const struct oct__traffic *traffic = &trainer->exchange->traffic;
+    if (traffic->messages > 0) {
+        out->wire_bytes = traffic->bytes / traffic->messages;
+    }
     return OCT_OK;
+}
+
+static oct_status open_trainer(const struct oct_config *config, int n_nodes,
+                               struct oct_trainer **out) {
+    struct oct_config *own;
+    char number[16];
+    OCT_TRY(oct_config_copy(config, &own));
+    snprintf(number, sizeof number, "%d", n_nodes);
+    oct_status status = oct_config_set(own, "nodes", number);
+    if (status == OCT_OK) {
+        status = oct_trainer_create(own, NULL, out);
+    }
+    oct_config_destroy(own);
+    return status;
 }
 
 oct_status oct__bench_step(const struct oct_config *config, int n_nodes, double seconds,
                            struct oct__step_time *out, oct__step_profile_fn *profile_row,
                            void *context) {
     struct oct_trainer *trainer;
-    OCT_TRY(oct__trainer_create(config, NULL, n_nodes, &trainer));
+    OCT_TRY(open_trainer(config, n_nodes, &trainer));
     struct oct__step_time time = {
         .precision = config->precision,
         .workspace_bytes = trainer->cohort->workspace_bytes,

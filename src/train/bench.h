@@ -14,7 +14,8 @@ struct oct__step_time {
     double samples_per_s;       /* whole steps, all nodes together */
     double floor_samples_per_s; /* the same products, without packing, folding and all the rest */
     uint64_t workspace_bytes, state_bytes;
-    uint64_t wire_bytes; /* of one node's dense message */
+    uint64_t wire_bytes; /* of one node's message, on the wire */
+    double gossip_share; /* of the step's time that goes into messages, 0 to 1 */
 };
 
 /* Time by call; rows come in the order of the step. */

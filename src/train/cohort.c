@@ -103,6 +103,8 @@ static oct_status make_programs(struct oct__cohort *cohort) {
         .dataset_width = c->train->width,
         .beta = c->beta,
         .decay = c->decay,
+        .is_global = c->is_global,
+        .settles = c->settles,
     };
     struct oct__program_config eval = step;
     eval.mode = OCT_MODE_EVAL;
@@ -112,7 +114,7 @@ static oct_status make_programs(struct oct__cohort *cohort) {
     OCT_TRY(oct__program_create(cohort->engine, c->graph, &step, &cohort->step_program));
     OCT_TRY(oct__program_create(cohort->engine, c->graph, &eval, &cohort->eval_program));
     cohort->n_lanes = together ? 1 : c->n_threads;
-    cohort->n_eval_batches = (c->test->n_samples + OCT_EVAL_BATCH - 1) / OCT_EVAL_BATCH;
+    cohort->n_eval_batches = (c->n_test_rows + OCT_EVAL_BATCH - 1) / OCT_EVAL_BATCH;
     cohort->n_eval_lanes =
         cohort->n_eval_batches < c->n_threads ? (int)cohort->n_eval_batches : c->n_threads;
     return OCT_OK;
@@ -139,11 +141,18 @@ static oct_status make_state(struct oct__cohort *cohort) {
     size_t params = graph->params.n_elements, stats = graph->stats.n_elements;
     cohort->stride[OCT_HOME_PARAM] = cohort->stride[OCT_HOME_MOMENTUM] = params * sizeof(float);
     cohort->stride[OCT_HOME_STAT] = stats * sizeof(float);
+    if (cohort->config.settles) {
+        cohort->stride[OCT_HOME_NUMERATOR] = params * sizeof(float);
+        cohort->stride[OCT_HOME_WEIGHT] = sizeof(float);
+    }
     size_t longest = params > stats ? params : stats;
     TAKE(cohort->host_row, longest);
     TAKE(cohort->host_sum, longest);
-    for (int home = 0; home <= OCT_HOME_STAT; home++) {
+    for (int home = 0; home < OCT_HOME_STATES; home++) {
         size_t bytes = (size_t)cohort->config.n_nodes * cohort->stride[home];
+        if (bytes == 0 && home >= OCT_HOME_NUMERATOR) {
+            continue;
+        }
         OCT_TRY(engine->alloc(engine, bytes, "state", &cohort->state[home]));
         cohort->state_bytes += bytes;
     }
@@ -157,20 +166,13 @@ static oct_status make_state(struct oct__cohort *cohort) {
     return oct__cohort_write(cohort, OCT_HOME_PARAM, cohort->host_row);
 }
 
-/* Row r goes to node r mod n. */
-static oct_status deal_rows(struct oct__cohort *cohort) {
+static oct_status make_samplers(struct oct__cohort *cohort) {
     const struct oct__cohort_config *c = &cohort->config;
-    const uint32_t n_nodes = (uint32_t)c->n_nodes;
-    TAKE(cohort->samplers, n_nodes);
-    TAKE(cohort->node_rows, c->n_rows);
-    uint32_t next = 0;
-    for (uint32_t node = 0; node < n_nodes; node++) {
-        uint32_t first = next;
-        for (uint32_t r = node; r < c->n_rows; r += n_nodes) {
-            cohort->node_rows[next++] = c->rows[r];
-        }
-        OCT_TRY(oct__sampler_init(&cohort->samplers[node], c->seed, node, cohort->node_rows + first,
-                                  next - first));
+    TAKE(cohort->samplers, c->n_nodes);
+    for (int node = 0; node < c->n_nodes; node++) {
+        OCT_TRY(oct__sampler_init(&cohort->samplers[node], c->seed, (uint32_t)node,
+                                  oct_partition_rows(c->partition, node),
+                                  (uint32_t)oct_partition_size(c->partition, node)));
     }
     return OCT_OK;
 }
@@ -192,7 +194,7 @@ static oct_status fill(struct oct__cohort *cohort) {
     OCT_TRY(make_programs(cohort));
     OCT_TRY(make_lanes(cohort));
     OCT_TRY(make_state(cohort));
-    OCT_TRY(deal_rows(cohort));
+    OCT_TRY(make_samplers(cohort));
     TAKE(cohort->watched, (size_t)c->n_nodes * cohort->step_program->n_watches * 4);
     TAKE(cohort->batch_loss, cohort->n_eval_batches);
     TAKE(cohort->batch_hits, cohort->n_eval_batches);
@@ -204,6 +206,9 @@ oct_status oct__cohort_create(const struct oct__cohort_config *config, struct oc
     OCT_TRY(oct__alloc(sizeof(struct oct__cohort), "cohort", &memory));
     struct oct__cohort *cohort = memory;
     cohort->config = *config;
+    if (!config->test_rows) {
+        cohort->config.n_test_rows = (uint32_t)config->test->n_samples;
+    }
     cohort->engine = config->engine;
     oct_status status = fill(cohort);
     if (status != OCT_OK) {
@@ -228,7 +233,7 @@ void oct__cohort_destroy(struct oct__cohort *cohort) {
     for (int node = 0; cohort->samplers && node < cohort->config.n_nodes; node++) {
         oct__sampler_fini(&cohort->samplers[node]);
     }
-    for (int home = 0; home <= OCT_HOME_STAT; home++) {
+    for (int home = 0; home < OCT_HOME_STATES; home++) {
         engine_free(engine, cohort->state[home]);
         engine_free(engine, cohort->average[home]);
     }
@@ -239,7 +244,6 @@ void oct__cohort_destroy(struct oct__cohort *cohort) {
     oct__free(cohort->lanes);
     oct__free(cohort->eval_lanes);
     oct__free(cohort->samplers);
-    oct__free(cohort->node_rows);
     oct__free(cohort->host_row);
     oct__free(cohort->host_sum);
     oct__free(cohort->watched);
@@ -260,9 +264,12 @@ struct step_job {
 struct oct__bases oct__cohort_bases(const struct oct__cohort *cohort,
                                     const struct oct__cohort_lane *lane, int first_node) {
     struct oct__bases bases = lane->bases;
-    for (int home = 0; home <= OCT_HOME_STAT; home++) {
-        bases.at[home] = (char *)cohort->state[home] + (size_t)first_node * cohort->stride[home];
-        bases.stride[home] = cohort->stride[home];
+    for (int home = 0; home < OCT_HOME_STATES; home++) {
+        if (cohort->state[home]) {
+            bases.at[home] =
+                (char *)cohort->state[home] + (size_t)first_node * cohort->stride[home];
+            bases.stride[home] = cohort->stride[home];
+        }
     }
     return bases;
 }
@@ -328,8 +335,8 @@ static oct_status step_launch(void *context, int item, int worker) {
             OCT_FAIL(NOT_FINITE, "node %d: the loss is %g", first + i, fabs(node->loss));
         }
     }
-    OCT_TRY(
-        oct__program_run(program, &lane->lane, &bases, program->n_forward, program->n_calls, NULL));
+    OCT_TRY(oct__program_run(program, &lane->lane, &bases, program->n_forward, program->n_update,
+                             NULL));
     return cohort->watch ? read_watches(cohort, &bases, first) : OCT_OK;
 }
 
@@ -339,6 +346,46 @@ oct_status oct__cohort_step(struct oct__cohort *cohort, uint32_t step, float lea
     int n_launches = cohort->config.n_nodes / cohort->step_program->form.n_nodes;
     oct_status status = oct__parallel(cohort->n_lanes, n_launches, step_launch, &job);
     return status == OCT_OK ? OCT_OK : oct__fail_within(status, "step %u: ", step);
+}
+
+struct settle_job {
+    struct oct__cohort *cohort;
+    uint32_t step;
+    float learning_rate;
+    const double *weights;
+};
+
+static oct_status settle_launch(void *context, int item, int worker) {
+    const struct settle_job *job = context;
+    struct oct__cohort *cohort = job->cohort;
+    const struct oct__program *program = cohort->step_program;
+    struct oct__cohort_lane *lane = &cohort->lanes[worker];
+    const int n = program->form.n_nodes, first = item * n;
+    struct oct__bases bases = oct__cohort_bases(cohort, lane, first);
+    lane->lane.first_node = first;
+    lane->lane.step = job->step;
+    lane->lane.learning_rate = job->learning_rate;
+    for (int i = 0; i < n; i++) {
+        float weight = (float)job->weights[first + i];
+        char *at = (char *)bases.at[OCT_HOME_WEIGHT] + (size_t)i * bases.stride[OCT_HOME_WEIGHT];
+        OCT_TRY(cohort->engine->write(cohort->engine, at, &weight, sizeof weight));
+    }
+    return oct__program_run(program, &lane->lane, &bases, program->n_update, program->n_calls,
+                            NULL);
+}
+
+oct_status oct__cohort_settle(struct oct__cohort *cohort, uint32_t step, float learning_rate,
+                              const double *weights) {
+    if (!cohort->config.settles) {
+        return OCT_OK;
+    }
+    struct settle_job job = {cohort, step, learning_rate, weights};
+    int n_launches = cohort->config.n_nodes / cohort->step_program->form.n_nodes;
+    return oct__parallel(cohort->n_lanes, n_launches, settle_launch, &job);
+}
+
+void *oct__cohort_x(const struct oct__cohort *cohort) {
+    return cohort->state[cohort->config.settles ? OCT_HOME_NUMERATOR : OCT_HOME_PARAM];
 }
 
 /* --- evaluation ------------------------------------------------------------------------------ */
@@ -361,10 +408,12 @@ static oct_status eval_batch(void *context, int item, int worker) {
     bases.at[OCT_HOME_STAT] = job->stats;
     int64_t batch = job->first_batch + item, first = batch * OCT_EVAL_BATCH;
     for (int i = 0; i < OCT_EVAL_BATCH; i++) {
-        int64_t row = first + i;
-        lane->picks[i] = row < test->n_samples
-                             ? (struct oct__pick){.row = (int32_t)row, .label = test->labels[row]}
-                             : (struct oct__pick){.row = 0, .label = -1};
+        lane->picks[i] = (struct oct__pick){.row = 0, .label = -1};
+        if (first + i < cohort->config.n_test_rows) {
+            const uint32_t *rows = cohort->config.test_rows;
+            uint32_t row = rows ? rows[first + i] : (uint32_t)(first + i);
+            lane->picks[i] = (struct oct__pick){.row = (int32_t)row, .label = test->labels[row]};
+        }
     }
     OCT_TRY(cohort->engine->write(cohort->engine,
                                   oct__program_at(program, &bases, program->picks, 0), lane->picks,
@@ -379,7 +428,7 @@ static oct_status eval_batch(void *context, int item, int worker) {
 
 oct_status oct__cohort_evaluate(struct oct__cohort *cohort, int node, oct__evaluate_fn *progress,
                                 void *context, double *loss, double *accuracy) {
-    const int64_t n_samples = cohort->test.dataset->n_samples;
+    const int64_t n_samples = cohort->config.n_test_rows;
     const int64_t n_batches = cohort->n_eval_batches;
     const int64_t stride = (int64_t)cohort->n_eval_lanes * EVAL_STRIDE;
     struct eval_job job = {.cohort = cohort};
@@ -415,26 +464,32 @@ static oct_status read_row(struct oct__cohort *cohort, int home, int node) {
 
 /* Sums in double, in node order, beginning with node 0 itself: one node's average is that node to
  * the bit, negative zeros included. */
-static oct_status average_row(struct oct__cohort *cohort, int home) {
+static oct_status average_row(struct oct__cohort *cohort, int home, int from, double weight) {
     const size_t n = cohort->stride[home] / sizeof(float);
     for (int node = 0; node < cohort->config.n_nodes; node++) {
-        OCT_TRY(read_row(cohort, home, node));
+        OCT_TRY(read_row(cohort, from, node));
         for (size_t i = 0; i < n; i++) {
             double value = (double)cohort->host_row[i];
             cohort->host_sum[i] = node == 0 ? value : cohort->host_sum[i] + value;
         }
     }
     for (size_t i = 0; i < n; i++) {
-        cohort->host_sum[i] /= cohort->config.n_nodes;
+        cohort->host_sum[i] /= weight;
         cohort->host_row[i] = (float)cohort->host_sum[i];
     }
     return cohort->engine->write(cohort->engine, cohort->average[home], cohort->host_row,
                                  cohort->stride[home]);
 }
 
-oct_status oct__cohort_average(struct oct__cohort *cohort, double *distance) {
-    OCT_TRY(average_row(cohort, OCT_HOME_STAT));
-    OCT_TRY(average_row(cohort, OCT_HOME_PARAM));
+oct_status oct__cohort_average(struct oct__cohort *cohort, const double *weights,
+                               double *distance) {
+    double weight = 0.0;
+    for (int node = 0; node < cohort->config.n_nodes; node++) {
+        weight += weights ? weights[node] : 1.0;
+    }
+    OCT_TRY(average_row(cohort, OCT_HOME_STAT, OCT_HOME_STAT, cohort->config.n_nodes));
+    OCT_TRY(average_row(cohort, OCT_HOME_PARAM,
+                        cohort->config.settles ? OCT_HOME_NUMERATOR : OCT_HOME_PARAM, weight));
     const size_t n = cohort->stride[OCT_HOME_PARAM] / sizeof(float);
     double apart = 0.0, norm = 0.0;
     for (size_t i = 0; i < n; i++) {
@@ -461,5 +516,7 @@ oct_status oct__cohort_write(struct oct__cohort *cohort, enum oct__home home, co
         char *at = (char *)cohort->state[home] + (size_t)node * bytes;
         OCT_TRY(cohort->engine->write(cohort->engine, at, row, bytes));
     }
-    return OCT_OK;
+    return home == OCT_HOME_PARAM && cohort->config.settles
+               ? oct__cohort_write(cohort, OCT_HOME_NUMERATOR, row)
+               : OCT_OK;
 }

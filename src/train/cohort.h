@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cohort.h - the nodes that a process hosts: their state, the lanes that work on them, one step.
  *
- *     state, as long as the run:     params   [node][element]      workspace, a lane's own:
- *                                    momentum [node][element]      activations, gradients, scratch
- *                                    stats    [node][element]
+ *     state, as long as the run:     params    [node][element]     workspace, a lane's own:
+ *                                    momentum  [node][element]     activations, gradients, scratch
+ *                                    stats     [node][element]
+ *                                    numerator [node][element]     with push-sum or qgm
  *
- * So memory is nodes × state + lanes × workspace. A cohort does one step of every node and
- * classifies samples with a given row of parameters; what a run is (epochs, schedule, messages)
- * lies above, in trainer.c.
+ * So memory is nodes × state + lanes × workspace. A cohort does one step of every node, settles what
+ * gossip made of it, and classifies samples with a given row of parameters; messages are
+ * exchange.c's, and what a run is (epochs, schedule) lies above, in trainer.c.
  */
 #ifndef OCT_TRAIN_COHORT_H
 #define OCT_TRAIN_COHORT_H
 
+#include "data/partition.h"
 #include "data/sampler.h"
 #include "nn/program.h"
 
@@ -29,9 +31,10 @@ struct oct__cohort_config {
     int pad; /* of the random crop; 0: no augmentation */
     uint64_t seed;
     float beta, decay;
-    const uint32_t
-        *rows; /* [n_rows] samples of `train` that are used, dealt out to the nodes in turn */
-    uint32_t n_rows;
+    int is_global, settles;                /* as in struct oct__program_config */
+    const struct oct_partition *partition; /* which samples of `train` each node has */
+    const uint32_t *test_rows; /* [n_test_rows] samples of `test` that are used; NULL: all */
+    uint32_t n_test_rows;
 };
 
 /* What a step found out about a node. */
@@ -61,10 +64,10 @@ struct oct__cohort {
     struct oct__resident train, test;
     struct oct__program *step_program, *eval_program;
 
-    void *state[OCT_HOME_STAT + 1]; /* params, momentum, stats of all nodes */
-    size_t stride[OCT_HOME_STAT + 1];
-    void *average[OCT_HOME_STAT + 1]; /* one row of params and of stats */
-    float *host_row;                  /* one row of parameters on the host */
+    void *state[OCT_HOME_STATES]; /* params, momentum, stats … of all nodes */
+    size_t stride[OCT_HOME_STATES];
+    void *average[OCT_HOME_STATES]; /* one row of params and of stats */
+    float *host_row;                /* one row of parameters on the host */
     double *host_sum;
 
     struct oct__cohort_lane *lanes, *eval_lanes;
@@ -72,7 +75,6 @@ struct oct__cohort {
     int watch;      /* the next steps look at the quantizers, too */
     float *watched; /* [n_nodes][n_watches][4] what QUANT_COUNT found in the last watched step */
     struct oct__sampler *samplers; /* [n_nodes] */
-    uint32_t *node_rows;           /* the dealt rows, node after node */
     int64_t n_eval_batches;
     double *batch_loss; /* of an evaluation, [n_eval_batches] */
     int *batch_hits;
@@ -83,9 +85,17 @@ OCT_MUST_CHECK oct_status oct__cohort_create(const struct oct__cohort_config *co
                                              struct oct__cohort **out);
 void oct__cohort_destroy(struct oct__cohort *cohort);
 
+/* The array that an update changes and gossip mixes: [node][element]. */
+void *oct__cohort_x(const struct oct__cohort *cohort);
+
 /* One local step of every node: forward, backward, update. `nodes` receives n_nodes results. */
 OCT_MUST_CHECK oct_status oct__cohort_step(struct oct__cohort *cohort, uint32_t step,
                                            float learning_rate, struct oct__node_step *nodes);
+
+/* z = x / u and quasi-global momentum, after gossip or in its place; nothing where z is x. `weights`
+ * are the nodes' push-sum weights u. */
+OCT_MUST_CHECK oct_status oct__cohort_settle(struct oct__cohort *cohort, uint32_t step,
+                                             float learning_rate, const double *weights);
 
 /* Where a launch of `lane` that begins with node `first_node` finds its tensors. */
 struct oct__bases oct__cohort_bases(const struct oct__cohort *cohort,
@@ -101,15 +111,16 @@ OCT_MUST_CHECK oct_status oct__cohort_evaluate(struct oct__cohort *cohort, int n
                                                oct__evaluate_fn *progress, void *context,
                                                double *loss, double *accuracy);
 
-/* Forms the average model, and the relative distance of the nodes from it, which is NaN when a
- * parameter is not finite. */
-OCT_MUST_CHECK oct_status oct__cohort_average(struct oct__cohort *cohort, double *distance);
+/* Forms the average model, sum x / sum u, and the relative distance of the nodes from it, which is
+ * NaN when a parameter is not finite. `weights` NULL: all are 1. */
+OCT_MUST_CHECK oct_status oct__cohort_average(struct oct__cohort *cohort, const double *weights,
+                                              double *distance);
 
 /* Copies a row of the average model (home PARAM or STAT) to the host. */
 OCT_MUST_CHECK oct_status oct__cohort_read_average(struct oct__cohort *cohort, enum oct__home home,
                                                    float *row);
 
-/* Gives every node the same row of `home`. */
+/* Gives every node the same row of `home`; parameters become the numerator too, whose weight is 1. */
 OCT_MUST_CHECK oct_status oct__cohort_write(struct oct__cohort *cohort, enum oct__home home,
                                             const float *row);
 

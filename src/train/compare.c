@@ -21,7 +21,10 @@ static oct_status open_trainer(const struct oct_config *config, const char *prec
     if (recipe) {
         OCT_TRY_TO(out, oct_config_set(own, "precision-recipe", recipe));
     }
-    status = oct__trainer_create(own, NULL, 1, out);
+    OCT_TRY_TO(out, oct_config_set(own, "nodes", "1"));
+    OCT_TRY_TO(out, oct_config_set(own, "algorithm", "none"));
+    OCT_TRY_TO(out, oct_config_set(own, "momentum", "local"));
+    status = oct_trainer_create(own, NULL, out);
 out:
     oct_config_destroy(own);
     return status;
@@ -133,7 +136,7 @@ oct_status oct__compare_gradients(const struct oct_config *config, int n_recipes
     for (int i = 0; i < n_steps; i++) {
         OCT_TRY_TO(done, oct__trainer_step(exact));
     }
-    OCT_TRY_TO(done, oct__cohort_average(exact->cohort, &distance));
+    OCT_TRY_TO(done, oct__cohort_average(exact->cohort, NULL, &distance));
     OCT_TRY_TO(done, oct__cohort_read_average(exact->cohort, OCT_HOME_PARAM, params));
     OCT_TRY_TO(done, gradients(exact, n_steps, n_batches, g));
     status = OCT_OK;

@@ -13,22 +13,24 @@
 
 #include "base/alloc.h"
 #include "base/spec.h"
+#include "compress/compress.h"
+#include "data/partition.h"
 #include "nn/recipe.h"
 
 /* The choices that are not plug-ins. */
 static const char *const precisions[] = {"int8", "fp32", "int8-sim", NULL};
 static const char *const roundings[] = {"nearest", "stochastic", NULL};
 static const char *const augmentations[] = {"crop-flip", "none", NULL};
-static const char *const momenta[] = {"local", "none", NULL};
+static const char *const momenta[] = {"qgm", "local", "none", NULL};
+static const char *const weights[] = {"out-degree", "metropolis", NULL};
 
 static const struct {
     enum oct__option_index option;
     const char *const *names;
 } fixed_choices[] = {
-    {OCT__OPTION_precision, precisions},
-    {OCT__OPTION_activation_rounding, roundings},
-    {OCT__OPTION_augment, augmentations},
-    {OCT__OPTION_momentum, momenta},
+    {OCT__OPTION_precision, precisions},  {OCT__OPTION_activation_rounding, roundings},
+    {OCT__OPTION_augment, augmentations}, {OCT__OPTION_momentum, momenta},
+    {OCT__OPTION_weights, weights},
 };
 
 #define NAME_BYTES 32
@@ -262,11 +264,22 @@ static oct_status check_choice(int row, const char *value) {
 
 /* Options after a plug-in's name, of those kinds whose options need nothing else to be read. */
 static oct_status check_plugin_options(int row, const char *value) {
-    if (rows[row].registry != OCT_PLUGIN_RECIPE) {
-        return OCT_OK;
-    }
     struct oct__recipe recipe;
-    oct_status status = oct__recipe_read(value, &recipe);
+    struct oct__compression compression;
+    oct_status status = OCT_OK;
+    switch (rows[row].registry) {
+    case OCT_PLUGIN_RECIPE:
+        status = oct__recipe_read(value, &recipe);
+        break;
+    case OCT_PLUGIN_COMPRESSOR:
+        status = oct__compression_read(value, &compression);
+        break;
+    case OCT_PLUGIN_PARTITION:
+        status = oct__partition_check(value);
+        break;
+    default:
+        break;
+    }
     return status == OCT_OK ? OCT_OK : oct__fail_within(status, "%s ", names[row]);
 }
 
@@ -361,10 +374,22 @@ static oct_status fail_unknown(const char *name) {
              nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
 }
 
+/* "skew: 0.8" is short for "partition: skew:0.8", and is complained about as skew. */
+static oct_status set_skew(struct oct_config *config, const char *value) {
+    double number;
+    char text[80];
+    OCT_TRY(oct__spec_real("skew", value, 0, 1, &number));
+    snprintf(text, sizeof text, "skew:%s", value);
+    return oct_config_set(config, "partition", text);
+}
+
 oct_status oct_config_set(struct oct_config *config, const char *name, const char *value) {
     if (!config || !name || !value) {
         OCT_FAIL(INVALID, "oct_config_set: the %s is NULL",
                  !config ? "configuration" : (!name ? "name" : "value"));
+    }
+    if (same_name(name, "skew")) {
+        return set_skew(config, value);
     }
     int row = row_find(name);
     if (row < 0) {
@@ -380,6 +405,20 @@ oct_status oct_config_set(struct oct_config *config, const char *name, const cha
     OCT_TRY(store(config, row, value, number));
     config->is_set[row] = 1;
     return OCT_OK;
+}
+
+int oct__option_is_incidental(const char *name) {
+    static const enum oct__option_index incidental[] = {
+        OCT__OPTION_threads, OCT__OPTION_checkpoint, OCT__OPTION_every,     OCT__OPTION_resume,
+        OCT__OPTION_db,      OCT__OPTION_eval_nodes, OCT__OPTION_transport, OCT__OPTION_data_dir,
+    };
+    int row = row_find(name);
+    for (size_t i = 0; i < OCT_COUNT_OF(incidental); i++) {
+        if ((int)incidental[i] == row) {
+            return 1;
+        }
+    }
+    return 0;
 }
 
 int oct__config_is_int8(const struct oct_config *config) {

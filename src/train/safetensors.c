@@ -7,64 +7,56 @@
 #include "train/safetensors.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 
 #define HEADER_MOST ((size_t)16 << 20)
 #define NAME_BYTES 256
 
 /* --- writing --------------------------------------------------------------------------------- */
 
-/* printf to the end of a growing text. */
-static oct_status append(char **text, size_t *capacity, size_t *used, const char *format, ...)
-    OCT_PRINTF(4, 5);
-
-static oct_status append(char **text, size_t *capacity, size_t *used, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vsnprintf(NULL, 0, format, arguments);
-    va_end(arguments);
-    if (length < 0) {
-        OCT_FAIL(INTERNAL, "a header could not be formatted");
+/* One tensor of a row, its name after `prefix`, its bytes at *offset. */
+static oct_status add_tensor(const struct oct__param *p, const char *prefix, uint64_t *offset,
+                             struct oct__text *text) {
+    OCT_TRY(oct__text_add(text, ",\"%s%s\":{\"dtype\":\"F32\",\"shape\":[", prefix, p->name));
+    if (p->n_dims == 4) {
+        OCT_TRY(oct__text_add(text, "%d,%d,%d,%d", p->n, p->c, p->h, p->w));
+    } else if (p->n_dims == 2) {
+        OCT_TRY(oct__text_add(text, "%d,%d", p->n, p->c));
+    } else {
+        OCT_TRY(oct__text_add(text, "%d", p->c));
     }
-    void *memory = *text;
-    OCT_TRY(oct__alloc_grow(&memory, capacity, *used + (size_t)length + 1, 1, "header"));
-    *text = memory;
-    va_start(arguments, format);
-    vsnprintf(*text + *used, (size_t)length + 1, format, arguments);
-    va_end(arguments);
-    *used += (size_t)length;
+    uint64_t end = *offset + p->count * sizeof(float);
+    OCT_TRY(oct__text_add(text, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)*offset,
+                          (unsigned long long)end));
+    *offset = end;
     return OCT_OK;
 }
 
-static oct_status make_header(const struct oct__row *row, char **text, size_t *capacity,
-                              size_t *used) {
-    size_t offset = 0;
-    OCT_TRY(append(text, capacity, used, "{\"__metadata__\":{\"format\":\"octet\"}"));
-    for (size_t i = 0; i < row->n_items; i++) {
-        const struct oct__param *p = &row->items[i];
-        OCT_TRY(append(text, capacity, used, ",\"%s\":{\"dtype\":\"F32\",\"shape\":[", p->name));
-        if (p->n_dims == 4) {
-            OCT_TRY(append(text, capacity, used, "%d,%d,%d,%d", p->n, p->c, p->h, p->w));
-        } else if (p->n_dims == 2) {
-            OCT_TRY(append(text, capacity, used, "%d,%d", p->n, p->c));
-        } else {
-            OCT_TRY(append(text, capacity, used, "%d", p->c));
-        }
-        size_t end = offset + p->count * sizeof(float);
-        OCT_TRY(append(text, capacity, used, "],\"data_offsets\":[%zu,%zu]}", offset, end));
-        offset = end;
-    }
-    OCT_TRY(append(text, capacity, used, "}"));
-    while (*used % 8 != 0) { /* the tensors begin at a multiple of eight bytes */
-        OCT_TRY(append(text, capacity, used, " "));
+static oct_status begin_header(struct oct__text *text) {
+    return oct__text_add(text, "{\"__metadata__\":{\"format\":\"octet\"}");
+}
+
+static oct_status end_header(struct oct__text *text) {
+    OCT_TRY(oct__text_add(text, "}"));
+    while (text->n_bytes % 8 != 0) { /* the tensors begin at a multiple of eight bytes */
+        OCT_TRY(oct__text_add(text, " "));
     }
     return OCT_OK;
+}
+
+static oct_status make_header(const struct oct__row *row, struct oct__text *text) {
+    uint64_t offset = 0;
+    OCT_TRY(begin_header(text));
+    for (size_t i = 0; i < row->n_items; i++) {
+        OCT_TRY(add_tensor(&row->items[i], "", &offset, text));
+    }
+    return end_header(text);
 }
 
 static void put_little(uint64_t value, uint8_t *bytes, int n) {
@@ -107,11 +99,11 @@ static int write_all(FILE *file, const char *header, size_t n_header, const stru
 oct_status oct__safetensors_save(const char *path, const struct oct__row *row,
                                  const float *values) {
     oct_status status = OCT_OK;
-    char *header = NULL, *beside = NULL;
-    size_t capacity = 0, used = 0;
+    struct oct__text header = {0};
+    char *beside = NULL;
     void *memory;
     FILE *file = NULL;
-    OCT_TRY_TO(out, make_header(row, &header, &capacity, &used));
+    OCT_TRY_TO(out, make_header(row, &header));
     OCT_TRY_TO(out, oct__alloc(strlen(path) + 16, "file name", &memory));
     beside = memory;
     struct stat existing;
@@ -121,7 +113,7 @@ oct_status oct__safetensors_save(const char *path, const struct oct__row *row,
     if (!file) {
         OCT_FAIL_TO(out, IO, "%s: cannot be written: %s", path, strerror(errno));
     }
-    if (!write_all(file, header, used, row, values)) {
+    if (!write_all(file, header.at, header.n_bytes, row, values)) {
         status = oct__fail(OCT_STATUS_IO, "%s: writing failed: %s", path, strerror(errno));
     }
     if (fclose(file) != 0 && status == OCT_OK) {
@@ -135,8 +127,88 @@ oct_status oct__safetensors_save(const char *path, const struct oct__row *row,
     }
 out:
     oct__free(beside);
-    oct__free(header);
+    oct__text_fini(&header);
     return status;
+}
+
+oct_status oct__section_check(const char *name) {
+    size_t length =
+        strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+    if (length == 0 || name[length] || length >= OCT_SECTION_NAME) {
+        OCT_FAIL(INVALID,
+                 "'%.40s' cannot name a row of a checkpoint; expected up to 31 letters, digits, "
+                 "'.', '_' and '-'",
+                 name);
+    }
+    return OCT_OK;
+}
+
+static oct_status add_section(const struct oct__section *section, uint64_t *offset,
+                              struct oct__text *text) {
+    char prefix[OCT_SECTION_NAME + 1];
+    OCT_TRY(oct__section_check(section->name));
+    snprintf(prefix, sizeof prefix, "%s/", section->name);
+    for (size_t i = 0; i < section->row->n_items; i++) {
+        const struct oct__param *p = &section->row->items[i];
+        if (strlen(prefix) + strlen(p->name) >= NAME_BYTES) {
+            OCT_FAIL(INVALID,
+                     "tensor %.60s…: its name is too long for a checkpoint; use a shorter "
+                     "name for its layer",
+                     p->name);
+        }
+        OCT_TRY(add_tensor(p, prefix, offset, text));
+    }
+    return OCT_OK;
+}
+
+oct_status oct__sections_head(const struct oct__section *sections, size_t n_sections,
+                              uint8_t **head, size_t *n_head, uint64_t *n_data) {
+    oct_status status = OCT_OK;
+    struct oct__text text = {0};
+    void *bytes = NULL;
+    uint64_t offset = 0;
+    OCT_TRY_TO(out, begin_header(&text));
+    for (size_t i = 0; i < n_sections; i++) {
+        OCT_TRY_TO(out, add_section(&sections[i], &offset, &text));
+    }
+    OCT_TRY_TO(out, end_header(&text));
+    if (text.n_bytes > HEADER_MOST) {
+        OCT_FAIL_TO(out, UNSUPPORTED,
+                    "a node has %zu rows; the names of their tensors take %zu bytes, more than "
+                    "the %zu that a file's header may have",
+                    n_sections, text.n_bytes, HEADER_MOST);
+    }
+    OCT_TRY_TO(out, oct__alloc(8 + text.n_bytes, "header", &bytes));
+    put_little(text.n_bytes, bytes, 8);
+    memcpy((uint8_t *)bytes + 8, text.at, text.n_bytes);
+    *head = bytes;
+    *n_head = 8 + text.n_bytes;
+    *n_data = offset;
+out:
+    oct__text_fini(&text);
+    return status;
+}
+
+void oct__section_pack(const struct oct__row *row, const float *values, uint8_t *bytes) {
+    for (size_t i = 0; i < row->n_items; i++) {
+        const float *from = values + row->items[i].offset;
+        for (size_t j = 0; j < row->items[i].count; j++, bytes += 4) {
+            uint32_t bits;
+            memcpy(&bits, &from[j], sizeof bits);
+            put_little(bits, bytes, 4);
+        }
+    }
+}
+
+void oct__section_unpack(const struct oct__row *row, const uint8_t *bytes, float *values) {
+    memset(values, 0, row->n_elements * sizeof *values);
+    for (size_t i = 0; i < row->n_items; i++) {
+        float *to = values + row->items[i].offset;
+        for (size_t j = 0; j < row->items[i].count; j++, bytes += 4) {
+            uint32_t bits = (uint32_t)get_little(bytes, 4);
+            memcpy(&to[j], &bits, sizeof bits);
+        }
+    }
 }
 
 /* --- reading --------------------------------------------------------------------------------- */
@@ -353,24 +425,32 @@ static oct_status read_tensors(struct cursor *c, size_t n_data, const struct oct
     return check_cover(c, n_data, row, begins);
 }
 
+oct_status oct__safetensors_length(const char *name, const uint8_t first[8], uint64_t n_bytes,
+                                   size_t *n_header) {
+    uint64_t length = get_little(first, 8);
+    if (length > HEADER_MOST || length > n_bytes - 8) {
+        OCT_FAIL(CORRUPT,
+                 "%s: header of %llu bytes in a file of %llu: truncated, or no safetensors "
+                 "file",
+                 name, (unsigned long long)length, (unsigned long long)n_bytes);
+    }
+    *n_header = (size_t)length;
+    return OCT_OK;
+}
+
 oct_status oct__safetensors_parse(const char *name, const uint8_t *bytes, size_t n_bytes,
                                   const struct oct__row *row, float *values) {
     if (n_bytes < 8) {
         OCT_FAIL(CORRUPT, "%s: %zu bytes: too short for a safetensors file", name, n_bytes);
     }
-    uint64_t n_header = get_little(bytes, 8);
-    if (n_header > HEADER_MOST || n_header > n_bytes - 8) {
-        OCT_FAIL(CORRUPT,
-                 "%s: header of %llu bytes in a file of %zu: truncated, or no safetensors "
-                 "file",
-                 name, (unsigned long long)n_header, n_bytes);
-    }
-    struct cursor cursor = {.file = name, .bytes = bytes + 8, .end = (size_t)n_header};
+    size_t n_header = 0;
+    OCT_TRY(oct__safetensors_length(name, bytes, n_bytes, &n_header));
+    struct cursor cursor = {.file = name, .bytes = bytes + 8, .end = n_header};
     oct_status status = OCT_OK;
     void *begins = NULL, *copy = NULL;
     OCT_TRY_TO(out, oct__alloc_array(row->n_items, sizeof(size_t), "tensor list", &begins));
     OCT_TRY_TO(out, oct__alloc_array(row->n_elements, sizeof *values, "parameters", &copy));
-    OCT_TRY_TO(out, read_tensors(&cursor, n_bytes - 8 - (size_t)n_header, row, begins, copy));
+    OCT_TRY_TO(out, read_tensors(&cursor, n_bytes - 8 - n_header, row, begins, copy));
     memcpy(values, copy, row->n_elements * sizeof *values);
 out:
     oct__free(copy);
@@ -402,4 +482,102 @@ out:
     fclose(file);
     oct__free(bytes);
     return status;
+}
+
+/* --- several rows ---------------------------------------------------------------------------- */
+
+/* "x/conv.weight": the part before the first '/'. */
+static oct_status section_of(const struct cursor *c, const char *tensor,
+                             char name[OCT_SECTION_NAME]) {
+    const char *slash = strchr(tensor, '/');
+    size_t length = slash ? (size_t)(slash - tensor) : 0;
+    if (length < OCT_SECTION_NAME) {
+        memcpy(name, tensor, length);
+        name[length] = '\0';
+        if (oct__section_check(name) == OCT_OK) {
+            return OCT_OK;
+        }
+    }
+    OCT_FAIL(CORRUPT, "%s: tensor %s does not say which row it belongs to", c->file, tensor);
+}
+
+/* The next tensor of the file must be `p` of the section, and begin where the last one ended. */
+static oct_status check_member(const struct cursor *c, const struct entry *e, const char *section,
+                               const struct oct__param *p, uint64_t offset) {
+    size_t length = strlen(section);
+    if (strncmp(e->name, section, length) != 0 || e->name[length] != '/' ||
+        strcmp(e->name + length + 1, p->name) != 0) {
+        OCT_FAIL(SHAPE, "%s: tensor %s where %s/%s belongs; was it saved from another model?",
+                 c->file, e->name[0] ? e->name : "(none)", section, p->name);
+    }
+    if (!e->is_f32 || !shape_fits(p, e)) {
+        OCT_FAIL(SHAPE,
+                 "%s: tensor %s is not F32 with the shape this model has; was it saved from "
+                 "another model or norm?",
+                 c->file, e->name);
+    }
+    if (e->n_offsets != 2 || e->offsets[0] != offset ||
+        e->offsets[1] != offset + p->count * sizeof(float)) {
+        OCT_FAIL(CORRUPT, "%s: tensor %s does not lie where the one before it ends", c->file,
+                 e->name);
+    }
+    return OCT_OK;
+}
+
+/* The next tensor; an empty name when there is none. */
+static oct_status next_entry(struct cursor *c, int *n_taken, struct entry *entry) {
+    memset(entry, 0, sizeof *entry);
+    while (peek(c) != '}') {
+        OCT_TRY((*n_taken)++ ? take(c, ',') : OCT_OK);
+        OCT_TRY(take_string(c, entry->name));
+        OCT_TRY(take(c, ':'));
+        if (strcmp(entry->name, "__metadata__") == 0) {
+            OCT_TRY(skip_metadata(c));
+            entry->name[0] = '\0';
+            continue;
+        }
+        if (!entry->name[0]) {
+            return malformed(c, "a tensor with a name");
+        }
+        return take_entry(c, entry);
+    }
+    return OCT_OK;
+}
+
+oct_status oct__sections_walk(const char *name, const uint8_t *header, size_t n_header,
+                              uint64_t n_data, const struct oct__section_reader *reader) {
+    struct cursor cursor = {.file = name, .bytes = header, .end = n_header};
+    struct entry entry;
+    uint64_t offset = 0;
+    int n_taken = 0;
+    OCT_TRY(take(&cursor, '{'));
+    OCT_TRY(next_entry(&cursor, &n_taken, &entry));
+    while (entry.name[0]) {
+        char section[OCT_SECTION_NAME];
+        OCT_TRY(section_of(&cursor, entry.name, section));
+        const struct oct__row *row = reader->row(reader->context, section);
+        if (!row || row->n_items == 0) {
+            OCT_FAIL(SHAPE, "%s: row %s is not part of this run", name, section);
+        }
+        const uint64_t begin = offset;
+        for (size_t i = 0; i < row->n_items; i++) {
+            OCT_TRY(check_member(&cursor, &entry, section, &row->items[i], offset));
+            offset = entry.offsets[1];
+            if (offset > n_data) {
+                OCT_FAIL(CORRUPT, "%s: tensor %s lies outside the file", name, entry.name);
+            }
+            OCT_TRY(next_entry(&cursor, &n_taken, &entry));
+        }
+        OCT_TRY(reader->read(reader->context, section, row, begin));
+    }
+    OCT_TRY(take(&cursor, '}'));
+    skip_space(&cursor);
+    if (cursor.at != cursor.end) {
+        return malformed(&cursor, "the end of the header");
+    }
+    if (offset != n_data) {
+        OCT_FAIL(CORRUPT, "%s: %llu bytes of tensors where %llu belong", name,
+                 (unsigned long long)n_data, (unsigned long long)offset);
+    }
+    return OCT_OK;
 }

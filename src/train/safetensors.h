@@ -27,4 +27,50 @@ OCT_MUST_CHECK oct_status oct__safetensors_parse(const char *name, const uint8_t
                                                  size_t n_bytes, const struct oct__row *row,
                                                  float *values);
 
+/* --- several rows in one file ---------------------------------------------------------------- */
+
+/* A node's file in a checkpoint holds many rows of floats. Each is a section, and its tensors are
+ * called SECTION/TENSOR. Sections come one after another, tensors in the order of their row, without
+ * holes: so a section is one stretch of bytes, and files of any size are written and read with one
+ * row of memory. */
+#define OCT_SECTION_NAME 32 /* bytes, NUL included */
+
+struct oct__section {
+    char name[OCT_SECTION_NAME]; /* letters, digits, '.', '_' and '-' */
+    const struct oct__row *row;
+};
+
+/* How a section's name may look; INVALID otherwise. */
+OCT_MUST_CHECK oct_status oct__section_check(const char *name);
+
+/* The beginning of such a file, up to its first tensor, and how many bytes follow; the caller frees
+ * `head` with oct__free. */
+OCT_MUST_CHECK oct_status oct__sections_head(const struct oct__section *sections, size_t n_sections,
+                                             uint8_t **head, size_t *n_head, uint64_t *n_data);
+
+/* A section's bytes are its values without the gaps, 4 * oct__row_count(row) of them. Unpacking
+ * writes all of `values`, the gaps as 0. */
+void oct__section_pack(const struct oct__row *row, const float *values, uint8_t *bytes);
+void oct__section_unpack(const struct oct__row *row, const uint8_t *bytes, float *values);
+
+/* What reads a file: `row` names the row of a section (NULL: there is no such section, and the file
+ * is refused with SHAPE); `read` gets each section that is right, in order, and where its bytes
+ * begin, counted from the first tensor's. */
+struct oct__section_reader {
+    void *context;
+    const struct oct__row *(*row)(void *context, const char *section);
+    oct_status (*read)(void *context, const char *section, const struct oct__row *row,
+                       uint64_t offset);
+};
+
+/* Walks a header of `n_header` bytes (the JSON alone) that is followed by `n_data` bytes of tensors.
+ * Sections before the first mistake have been read by then. */
+OCT_MUST_CHECK oct_status oct__sections_walk(const char *name, const uint8_t *header,
+                                             size_t n_header, uint64_t n_data,
+                                             const struct oct__section_reader *reader);
+
+/* The length of the JSON that a file of `n_bytes` begins with, from its first eight bytes. */
+OCT_MUST_CHECK oct_status oct__safetensors_length(const char *name, const uint8_t first[8],
+                                                  uint64_t n_bytes, size_t *n_header);
+
 #endif

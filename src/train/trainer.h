@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trainer.h - inside of a trainer, for the benchmark and for tests that step by hand. */
+/* trainer.h - inside of a trainer, for its own files, the benchmark and tests that step by hand.
+ *
+ *     set_up.c    everything a run needs, from its configuration
+ *     trainer.c   running: steps, rounds, epochs
+ *     result.c    what came out; the average model as a file
+ *     stock.c     checkpoints: what a run consists of
+ */
 #ifndef OCT_TRAIN_TRAINER_H
 #define OCT_TRAIN_TRAINER_H
 
@@ -7,41 +13,73 @@
 
 #include "nn/graph.h"
 #include "train/cohort.h"
+#include "train/exchange.h"
 #include "train/schedule.h"
 
 struct oct_trainer {
     struct oct_hooks hooks;
+    struct oct_config *config; /* its own copy */
     struct oct_dataset *owned_train, *owned_test;
     const struct oct_dataset *train, *test;
-    uint32_t *rows; /* samples that are used */
-    uint32_t n_rows;
+    struct oct_partition *partition;
+    int64_t n_rows;      /* training samples in use, all nodes together */
+    uint32_t *test_rows; /* test samples in use */
+    uint32_t n_test_rows;
     struct oct_graph graph;
     struct oct__engine *engine;
     struct oct__cohort *cohort;
+    const struct oct_algorithm_kind *algorithm;
+    struct oct_topology *topology; /* NULL: nobody talks */
+    struct oct__gossip *gossip;
+    struct oct__exchange *exchange;
     const struct oct__schedule *schedule;
-    int n_nodes, batch, n_epochs;
+    int n_nodes, n_threads, batch, n_epochs;
     double rate;
     int64_t epoch_steps;
+    int64_t gossip_every;         /* steps from round to round */
+    int64_t compensation;         /* last rounds of training that are dense */
+    int n_final;                  /* dense rounds after training */
     struct oct__node_step *nodes; /* [n_nodes] results of the last step */
     int watches, has_watched;     /* quantizers are watched, and have been */
 
+    /* where the run stands: all of it goes into a checkpoint */
     int64_t step; /* next to do */
-    int epochs_done;
+    int epochs_done, final_done;
     double epoch_loss; /* summed over samples */
     int64_t epoch_hits, epoch_samples, samples_seen;
-    double last_rate;
-    double started, seconds, train_seconds, eval_seconds;
+    struct oct__traffic final_traffic; /* of the rounds after training */
+    double seconds, train_seconds, gossip_seconds;
+
+    double started, eval_seconds, last_rate;
     double test_loss, test_accuracy, distance;
     int is_evaluated;
-    int64_t evaluated_step; /* the test figures belong to the model after this many steps */
+    int64_t evaluated_at; /* the test figures belong to the model after so many steps and rounds */
 };
 
-/* As oct_trainer_create, with `n_nodes` nodes that do not talk to each other. */
-OCT_MUST_CHECK oct_status oct__trainer_create(const struct oct_config *config,
-                                              const struct oct_hooks *hooks, int n_nodes,
-                                              struct oct_trainer **out);
+/* Rounds of gossip that a run has while it trains. */
+static inline int64_t oct__trainer_rounds(const struct oct_trainer *trainer) {
+    return trainer->epoch_steps * trainer->n_epochs / trainer->gossip_every;
+}
 
-/* One step of every node. */
+OCT_MUST_CHECK oct_status oct__trainer_set_up(struct oct_trainer *trainer,
+                                              const struct oct_config *config);
+
+/* One step of every node, with its round of gossip. */
 OCT_MUST_CHECK oct_status oct__trainer_step(struct oct_trainer *trainer);
+
+/* Brings the test figures up to date. */
+OCT_MUST_CHECK oct_status oct__trainer_evaluate(struct oct_trainer *trainer);
+
+/* Tells the caller where the run stands; CANCELLED when it wants to stop. `context` is the trainer;
+ * nonzero stops, for oct__cohort_evaluate. */
+OCT_MUST_CHECK oct_status oct__trainer_report(struct oct_trainer *trainer, enum oct_phase phase,
+                                              int64_t at, int64_t most);
+int oct__trainer_report_evaluation(int64_t batch, int64_t n_batches, void *context);
+
+double oct__trainer_samples_per_s(const struct oct_trainer *trainer);
+
+/* Checkpoints: writes one into `folder`; goes on from the newest one there. */
+OCT_MUST_CHECK oct_status oct__trainer_keep(struct oct_trainer *trainer, const char *folder);
+OCT_MUST_CHECK oct_status oct__trainer_resume(struct oct_trainer *trainer, const char *folder);
 
 #endif

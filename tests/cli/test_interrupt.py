@@ -8,21 +8,32 @@ import signal
 import subprocess
 import tempfile
 
-from octet_cli import (OCTET, PATIENCE_S, TINY, Terminal, check, contains, environment, equal, finish,
+from octet_cli import (OCTET, PATIENCE_S, SOLO, Terminal, check, contains, environment, equal, finish,
                        has_json)
 
-ENDLESS = ["train", *TINY, "--epochs", "1000000"]
+ENDLESS = ["train", *SOLO, "--epochs", "1000000"]
+
+
+def read_to(process, piece):
+    """What the program says on stderr, up to and with the first line that has `piece`."""
+    text = ""
+    while piece not in text.rpartition("\n")[0].rpartition("\n")[2]:
+        line = process.stderr.readline().decode()
+        if not line:
+            break
+        text += line
+    contains(text, piece, "the run began")
+    return text
 
 
 def stop_after_an_epoch(number, *more, begun=None):
-    """Runs, waits for the first epoch's line (behind the line `begun`), sends the signal; returns code,
+    """Runs, waits for the first epoch's line (behind a line `begun`), sends the signal; returns code,
     stdout, stderr."""
     process = subprocess.Popen([OCTET, *ENDLESS, *more], stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+    first = read_to(process, "epoch 1/1000000")
     if begun:
-        contains(process.stderr.readline().decode(), begun, "the run began")
-    first = process.stderr.readline().decode()
-    contains(first, "epoch 1/1000000", "the run began")
+        contains(first, begun, "the run began")
     process.send_signal(number)
     try:
         out, err = process.communicate(timeout=PATIENCE_S)
@@ -40,6 +51,7 @@ for number in (signal.SIGINT, signal.SIGTERM):
     contains(out, ", interrupted", f"{name}: the table says so")
     check("accuracy" in out and "%" in out, f"{name}: a result is printed", out)
     contains(err, "stopping after this step", f"{name}: said on stderr")
+    contains(err, "not kept: with --checkpoint DIR", f"{name}: what would have kept it")
 
 if has_json():
     with tempfile.TemporaryDirectory() as folder:
@@ -58,12 +70,11 @@ code, out, err = stop_after_an_epoch(signal.SIGINT, "--compare", "fp32", begun="
 equal(code, 130, "SIGINT in the first of two runs: exit", out, err)
 contains(out, ", interrupted", "SIGINT in the first of two runs")
 check("run 2 of 2" not in err and "fp32" not in out, "the second run did not begin", out, err)
-SECOND = ["train", *TINY, "--model", "resnet20:width=8,blocks=1", "--epochs", "20", "--compare", "int8-sim"]
+SECOND = ["train", *SOLO, "--model", "resnet20:width=8,blocks=1", "--epochs", "20", "--compare", "int8-sim"]
 for more in ([], ["--json"]) if has_json() else ([],):
     process = subprocess.Popen([OCTET, *SECOND, *more], stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
-    lines = [process.stderr.readline().decode() for _ in range(22)]
-    contains(lines[21], "run 2 of 2: int8-sim", "the second run began")
+    read_to(process, "run 2 of 2: int8-sim")
     process.send_signal(signal.SIGINT)
     out, err = (text.decode() for text in process.communicate(timeout=PATIENCE_S))
     equal(process.returncode, 130, "SIGINT in the second run: exit", out, err)
@@ -81,7 +92,7 @@ for more in ([], ["--json"]) if has_json() else ([],):
         check(re.search(r"^accuracy +\d+\.\d\d % +\d+\.\d\d %", out, re.M), "two accuracies", out)
 
 # On a terminal: stopped in the first epoch, before any row; the bar is gone.
-terminal = Terminal("train", "--data", "synthetic:samples=20000,size=8", "--threads", "1")
+terminal = Terminal("train", "--nodes", "1", "--data", "synthetic:samples=20000,size=8", "--threads", "1")
 check(terminal.wait_for("epoch  1/10"), "the bar appeared", terminal.raw[-500:])
 terminal.signal(signal.SIGINT)
 equal(terminal.finish(), 130, "SIGINT in the first epoch on a terminal: exit", terminal.raw[-500:])
@@ -90,7 +101,7 @@ check(not any("━" in line for line in screen), "no bar is left", screen)
 check(any("0 epochs, interrupted" in line for line in screen), "0 epochs were finished", screen)
 
 # A second one while the result is being evaluated ends it, as if there were no handler.
-terminal = Terminal("train", "--data", "synthetic:samples=12000,size=32", "--threads", "1")
+terminal = Terminal("train", "--nodes", "1", "--data", "synthetic:samples=12000,size=32", "--threads", "1")
 check(terminal.wait_for("epoch  1/10"), "the bar appeared", terminal.raw[-500:])
 terminal.signal(signal.SIGINT)
 check(terminal.wait_for("stopping after this step"), "the first is answered", terminal.raw[-500:])

@@ -3,7 +3,7 @@
 """The JSON contract: one object with "schema": 1, and at least the keys other tools read."""
 import math
 
-from octet_cli import (TINY, check, contains, environment, equal, finish, octet, octet_json,
+from octet_cli import (SOLO, TINY, check, contains, environment, equal, finish, octet, octet_json,
                        skip_without_json)
 
 skip_without_json()
@@ -27,11 +27,13 @@ equal(octet_json("--version").get("version"), version, "--version --json")
 
 info = octet_json("info")
 if has_keys(info, ["version", "cpu", "kernels", "engines", "models", "norms", "recipes",
-                   "datasets", "schedules", "build"], "info"):
+                   "datasets", "schedules", "partitions", "topologies", "algorithms", "compressors",
+                   "transports", "build"], "info"):
     has_keys(info["cpu"], ["brand", "level", "machine_level", "threads"], "info cpu")
     has_keys(info["build"], ["compiler", "with", "without"], "info build")
     check("jansson" in info["build"]["with"], "info build names jansson", info["build"])
-    for kind in ("engines", "models", "norms", "recipes", "datasets", "schedules"):
+    for kind in ("engines", "models", "norms", "recipes", "datasets", "schedules", "partitions", "topologies",
+                 "algorithms", "compressors", "transports"):
         check(len(info[kind]) > 0, f"info lists {len(info[kind])} {kind}")
         for row in info[kind]:
             has_keys(row, ["name", "summary", "available", "unavailable"], f"info {kind}")
@@ -49,17 +51,26 @@ equal([command["name"] for command in only["commands"]], ["train"], "train --hel
 
 # --- train -------------------------------------------------------------------------------------
 
-run = octet_json("train", *TINY, "--epochs", "1", "--lr", "0.05", "--weight-decay", "5e-4")
-keys = ["accuracy", "accuracy_nodes", "loss", "train_loss", "consensus_distance", "bytes_sent",
+run = octet_json("train", *SOLO, "--epochs", "1", "--lr", "0.05", "--weight-decay", "5e-4")
+keys = ["accuracy", "accuracy_nodes", "accuracy_least", "accuracy_most", "nodes_tested", "loss", "train_loss",
+        "consensus_distance", "bytes_sent", "bytes_final", "bytes_dense", "messages", "gossip_share",
         "samples_per_s", "seconds", "epochs", "n_parameters", "workspace_bytes", "state_bytes",
-        "model_sha256", "interrupted", "saved", "compare", "quantizers", "config"]
+        "model_sha256", "interrupted", "saved", "checkpoint", "db", "run", "compare", "quantizers", "config"]
 if has_keys(run, keys, "train"):
-    for key in keys[:12]:
+    for key in keys[:19]:
         check(is_number(run[key]), f"train {key} is a number: {run[key]!r}")
     check(0 <= run["accuracy"] <= 100, f"train accuracy in per cent: {run['accuracy']}")
+    equal([run[key] for key in keys[1:4]], 3 * [run["accuracy"]], "one node is its own average")
+    equal([run[key] for key in ("nodes_tested", "consensus_distance", "bytes_sent", "messages")], [1, 0, 0, 0],
+          "one node sends nothing")
     equal(run["epochs"], 1, "train epochs")
     equal(run["interrupted"], False, "train interrupted")
-    equal((run["saved"], run["compare"], run["quantizers"]), (None, None, None), "train: not asked for")
+    equal([run[key] for key in ("saved", "checkpoint", "compare", "quantizers")], 4 * [None],
+          "train: not asked for")
+    if "SQLite" in info["build"]["with"]:
+        check(run["run"] >= 1 and run["db"].endswith("/octet/runs.db"), f"recorded: {run['run']}, {run['db']}")
+    else:
+        equal((run["run"], run["db"]), (None, None), "train: no record")
     check(len(run["model_sha256"]) == 64 and set(run["model_sha256"]) <= set("0123456789abcdef"),
           f"train model_sha256: {run['model_sha256']}")
     config = run["config"]
@@ -67,13 +78,14 @@ if has_keys(run, keys, "train"):
                        ("precision_recipe", "octet"), ("activation_rounding", "nearest"), ("batch", 16), ("epochs", 1), ("lr", 0.05),
                        ("weight_decay", 5e-4), ("seed", 1), ("data", TINY[1])):
         equal(config.get(key), value, f"train config {key}")
-    again = octet_json("train", *TINY, "--epochs", "1", "--lr", "0.05", "--weight-decay", "5e-4",
+    again = octet_json("train", *SOLO, "--epochs", "1", "--lr", "0.05", "--weight-decay", "5e-4",
                        "--quiet")
     equal(again["model_sha256"], run["model_sha256"], "the same run gives the same model")
-    other = octet_json("train", *TINY, "--epochs", "1", "--lr", "0.05", "--weight-decay", "5e-4",
+    other = octet_json("train", *SOLO, "--epochs", "1", "--lr", "0.05", "--weight-decay", "5e-4",
                        "--seed", "2")
     check(other["model_sha256"] != run["model_sha256"], "another seed gives another model")
-none = octet_json("train", *TINY, "--epochs", "0")
+none = octet_json("train", *SOLO, "--epochs", "0", "--db", "none")
+equal((none.get("run"), none.get("db")), (None, None), "train --db none")
 equal(none.get("epochs"), 0, "train --epochs 0: epochs")
 check(none.get("train_loss", 0) is None or is_number(none["train_loss"]),
       f"train --epochs 0: train_loss is null or a number: {none.get('train_loss', 'missing')}")
@@ -93,13 +105,21 @@ equal([(row.get("precision"), row.get("norm")) for row in bench.get("rows", [])]
 for row in bench.get("rows", []):
     has_keys(row, ["precision", "norm", "samples_per_s", "speedup", "floor_samples_per_s",
                    "share_of_floor", "workspace_bytes", "workspace_ratio", "state_bytes",
-                   "wire_bytes"], "bench step row")
+                   "wire_bytes", "gossip_share"], "bench step row")
+    check(0 <= row["gossip_share"] < 0.05, f"nodes do not talk unless asked: gossip_share {row['gossip_share']}")
     first = bench["rows"][0]
     for ratio, key in (("speedup", "samples_per_s"), ("workspace_ratio", "workspace_bytes")):
         check(abs(row[ratio] - row[key] / first[key]) < 1e-9 * row[ratio],
               f"bench step {ratio} {row[ratio]} is {row[key]} / {first[key]}")
     check(row["samples_per_s"] > 0, f"bench step samples_per_s: {row['samples_per_s']}")
     check(row["floor_samples_per_s"] > 0, f"bench step floor: {row['floor_samples_per_s']}")
+talking = octet_json("bench", "step", "--seconds", "0.05", "--batch", "4", "--nodes", "4", "--precision", "int8",
+                     "--threads", "1", "--data", TINY[1], "--algorithm", "choco", "--compress", "topk:0.99",
+                     "--momentum", "qgm")["rows"][0]
+check(0 < talking["gossip_share"] < 1, f"bench step --algorithm choco: gossip_share {talking['gossip_share']}")
+first = bench["rows"][0]
+check(100 < talking["wire_bytes"] < first["wire_bytes"] / 50,
+      f"bench step: bytes of a message with topk:0.99 {talking['wire_bytes']}, as floats {first['wire_bytes']}")
 equal({row["precision"] for row in bench.get("profile", [])}, {"fp32", "int8"}, "bench step profile")
 check(len(bench.get("profile", [])) > 10, f"bench step profile: {len(bench.get('profile', []))} rows")
 for row in bench.get("profile", [])[:1]:
@@ -110,6 +130,18 @@ check(len(kernels.get("rows", [])) > 0, f"bench kernels: {len(kernels.get('rows'
 for row in kernels.get("rows", []):
     if not has_keys(row, ["name", "variant", "ns", "gb_per_s"], f"bench kernels {row.get('name')}"):
         break
+codec = octet_json("bench", "codec", "--seconds", "0.001").get("rows", [])
+equal([row["variant"] for row in codec[:4]], ["pack", "fold", "encode", "decode"], "bench codec: variants")
+ratios = {row["name"]: row["ratio"] for row in codec}
+for row in codec:
+    if has_keys(row, ["name", "variant", "ns", "gb_per_s", "bytes", "ratio"], "bench codec row"):
+        check(row["ns"] > 0 and row["bytes"] > 42, f"bench codec {row['name']}, {row['variant']}: {row}")
+equal(ratios.get("none"), 1, "bench codec none: ratio")
+for name, least in (("int8", 3.9), ("topk:0.99,values=int8", 180), ("topk:0.997,values=int8", 466)):
+    check(ratios.get(name, 0) >= least, f"bench codec {name}: ratio {ratios.get(name)}, at least {least}")
+only = octet_json("bench", "codec", "--only", "topk:0.5", "--seconds", "0.001")
+equal({row["name"] for row in only.get("rows", [])}, {"topk:0.5"}, "bench codec --only topk:0.5")
+
 only = octet_json("bench", "kernels", "--only", "add_f32", "--seconds", "0.001")
 equal({row["name"] for row in only.get("rows", [])}, {"add_f32"}, "bench kernels --only add_f32")
 

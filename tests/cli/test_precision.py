@@ -5,22 +5,22 @@ import os
 import re
 import tempfile
 
-from octet_cli import TINY, check, contains, equal, finish, has_json, lacks, octet, octet_json
+from octet_cli import SOLO, TINY, check, contains, equal, finish, has_json, lacks, octet, octet_json
 
 JSON = has_json()
-ONE = ["train", *TINY, "--epochs", "1"]
+ONE = ["train", *SOLO, "--epochs", "1"]
 
 # --- text --------------------------------------------------------------------------------------
 
 done = octet(*ONE, "--compare", "fp32", "--trace-quant")
 equal(done.code, 0, "--compare --trace-quant: exit", done)
 lines = done.err.splitlines()
-equal(len(lines), 4, "--compare: lines on stderr", done.err)
-equal(lines[::2], ["run 1 of 2: int8, range-evonorm", "run 2 of 2: fp32, evonorm-s0"],
+equal(len(lines), 6, "--compare: lines on stderr", done.err)
+equal([lines[0], lines[4]], ["run 1 of 2: int8, range-evonorm", "run 2 of 2: fp32, evonorm-s0"],
       "--compare says which run goes on")
-check(re.search(r", clipped \d+\.\d\d % of values, zero \d+\.\d\d % of gradients$", lines[1]),
-      f"a traced epoch ends with its clip rates: {lines[1]!r}")
-lacks(lines[3], "clipped", "the second run is not traced")
+check(re.search(r", clipped \d+\.\d\d % of values, zero \d+\.\d\d % of gradients$", lines[3]),
+      f"a traced epoch ends with its clip rates: {lines[3]!r}")
+lacks(lines[5], "clipped", "the second run is not traced")
 for pattern in (r"^resnet20 on \S+: int8 beside fp32, 1 epoch$",
                 r"^result +int8 +fp32 +int8 against fp32$",
                 r"^norm +range-evonorm +evonorm-s0$",
@@ -35,7 +35,7 @@ for pattern in (r"^resnet20 on \S+: int8 beside fp32, 1 epoch$",
                 r"^stage1\.block0\.conv1 +gradient +\d+\.\d\d % +\d+\.\d % +\S+$"):
     check(re.search(pattern, done.out, re.M), f"--compare --trace-quant prints {pattern}", done.out)
 
-done = octet("train", *TINY, "--epochs", "0", "--trace-quant", "--quiet")
+done = octet("train", *SOLO, "--epochs", "0", "--trace-quant", "--quiet")
 equal((done.code, done.err), (0, ""), "--trace-quant without a step", done)
 contains(done.out, "no quantizers", "--trace-quant without a step")
 done = octet(*ONE, "--norm", "batchnorm", "--compare", "fp32")

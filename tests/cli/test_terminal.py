@@ -3,9 +3,9 @@
 """Output in a pipe and on a terminal: plain lines in one, a bar that fits and cleans up on the other."""
 import re
 
-from octet_cli import TINY, Terminal, check, contains, environment, equal, finish, lacks, octet
+from octet_cli import SOLO, TINY, Terminal, check, contains, environment, equal, finish, lacks, octet
 
-RUN = ["train", *TINY, "--epochs", "3"]
+RUN = ["train", *SOLO, "--epochs", "3"]
 ROWS = ["accuracy", "loss", "samples/s", "time", "parameters", "workspace", "state", "model"]
 
 # --- a pipe: one plain line an epoch, the table on stdout --------------------------------------
@@ -13,8 +13,9 @@ ROWS = ["accuracy", "loss", "samples/s", "time", "parameters", "workspace", "sta
 done = octet(*RUN)
 equal(done.code, 0, "train in a pipe: exit", done)
 lines = done.err.splitlines()
-equal(len(lines), 3, "train in a pipe: lines on stderr", done.err)
-for number, line in enumerate(lines, 1):
+equal(len(lines), 5, "train in a pipe: lines on stderr", done.err)
+equal([line.split()[0] for line in lines[:2]], ["data", "model"], "train in a pipe: what is about to happen")
+for number, line in enumerate(lines[2:], 1):
     check(re.fullmatch(rf"epoch {number}/3: loss \d+\.\d{{4}}, accuracy \d+\.\d\d %, test loss "
                        rf"\d+\.\d{{4}}, test accuracy \d+\.\d\d %, \d+ samples/s, \d+\.\d s", line),
           f"a plain line: {line!r}")
@@ -54,7 +55,7 @@ for columns in (40, 80, 120):
 
 # Two runs, and quantizers: headings for each run, and everything fits.
 for columns in (80, 120):
-    terminal = Terminal("train", *TINY, "--epochs", "2", "--compare", "fp32", "--trace-quant",
+    terminal = Terminal("train", *SOLO, "--epochs", "2", "--compare", "fp32", "--trace-quant",
                         columns=columns)
     equal(terminal.finish(), 0, f"--compare --trace-quant on {columns} columns: exit", terminal.raw)
     screen = terminal.screen()
@@ -94,7 +95,7 @@ equal(terminal.finish(), 0, "stdout in a pipe, stderr on a terminal: exit")
 lacks(terminal.out, "\x1b", "stdout in a pipe")
 contains(terminal.out, "accuracy", "stdout in a pipe")
 
-terminal = Terminal("train", *TINY, "--epochs", "0")
+terminal = Terminal("train", *SOLO, "--epochs", "0")
 equal(terminal.finish(), 0, "--epochs 0 on a terminal: exit")
 
 terminal = Terminal("train", "--batch", "8x")

@@ -15,6 +15,7 @@
 #include "engine/engine.h"
 #include "nn/layer.h"
 #include "support/check.h"
+#include "support/solo.h"
 #include "train/trainer.h"
 
 struct options {
@@ -47,7 +48,8 @@ static struct oct_trainer *make(const struct options *o, struct oct_config **con
     EXPECT_OK(oct_config_set(*config, "precision", o->precision));
     EXPECT_OK(oct_config_set(*config, "augment", o->augment));
     EXPECT_OK(oct_config_set(*config, "threads", threads));
-    EXPECT_OK(oct__trainer_create(*config, NULL, o->n_nodes, &trainer));
+    EXPECT_OK(solo(*config, o->n_nodes));
+    EXPECT_OK(oct_trainer_create(*config, NULL, &trainer));
     return trainer;
 }
 
@@ -206,6 +208,7 @@ static oct_status run_aside(struct side_run *side) {
     struct oct_trainer *trainer = NULL;
     oct_status status = OCT_OK;
     OCT_TRY_TO(out, oct_config_create(&config));
+    OCT_TRY_TO(out, solo(config, 1));
     OCT_TRY_TO(out, oct_config_set(config, "model", plain.model));
     OCT_TRY_TO(out, oct_config_set(config, "data", "synthetic:samples=50,size=8"));
     OCT_TRY_TO(out, oct_config_set(config, "epochs", "3"));

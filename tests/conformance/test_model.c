@@ -10,6 +10,7 @@
 #include "models/model.h"
 #include "nn/layer.h"
 #include "support/check.h"
+#include "support/solo.h"
 #include "train/trainer.h"
 
 /* Parameters with BatchNorm for images of 32x32x3 and ten classes; what publications count. */
@@ -111,6 +112,7 @@ static void trains(void **state) {
         struct oct_config *config = NULL;
         struct oct_trainer *trainer = NULL;
         EXPECT_OK(oct_config_create(&config));
+        EXPECT_OK(solo(config, 1));
         EXPECT_OK(oct_config_set(config, "model", oct__model_at(i)->plugin.name));
         EXPECT_OK(oct_config_set(config, "data", "synthetic:samples=8,size=16"));
         EXPECT_OK(oct_config_set(config, "batch", "8"));

@@ -69,8 +69,8 @@ for name, row in table.items():
         check(not text.endswith("]"), f"train --help --{name} shows no default", text)
     if row["type"] == "choice":
         choices = re.search(r"\{(.*)\}", text)
-        check(bool(choices) and row["default"] in choices[1], f"train --help --{name} has choices", text)
-equal(sorted(set(train) - set(table)), ["compare", "save", "trace-quant"],
+        check(bool(choices) and row["default"].split(":")[0] in choices[1], f"train --help --{name} has choices", text)
+equal(sorted(set(train) - set(table)), ["compare", "save", "skew", "trace-quant"],
       "options of train beside the table")
 equal(common, ["json", "quiet", "verbose", "help"], "common options")
 
@@ -86,7 +86,7 @@ for name in ("NAME", "SYNOPSIS", "DESCRIPTION", "COMMANDS", "ENVIRONMENT", "EXIT
 commands = dict(re.findall(r"^\.Ss octet ([a-z ]+)\n(.*?)(?=^\.Ss |\Z)", sections["COMMANDS"],
                            re.M | re.S))
 overview = octet("help").out
-listed = re.findall(r"^  ([a-z]+(?: [a-z]+)?)(?: \[?[A-Z]+\]?)? {2,}\S", overview.split("\nEvery")[0], re.M)
+listed = re.findall(r"^  ([a-z]+(?: [a-z]+)?)(?: \[?[A-Z]+(?:\.[a-z]+)?\]?)? {2,}\S", overview.split("\nEvery")[0], re.M)
 equal(sorted(commands), sorted(listed), "commands of the man page and of the help")
 
 
@@ -151,7 +151,8 @@ if JSON:
     info = octet_json("info")
     for option, kind in (("model", "models"), ("norm", "norms"), ("data", "datasets"),
                          ("engine", "engines"), ("schedule", "schedules"),
-                         ("precision-recipe", "recipes")):
+                         ("precision-recipe", "recipes"), ("partition", "partitions"), ("topology", "topologies"),
+                         ("algorithm", "algorithms"), ("compress", "compressors"), ("transport", "transports")):
         equal(rows[option]["choices"], [row["name"] for row in info[kind]], f"choices of --{option}")
 
 # --- every command line that is shown would be accepted ----------------------------------------

@@ -17,6 +17,7 @@
 #include "support/check.h"
 #include "support/engines.h"
 #include "support/folder.h"
+#include "support/solo.h"
 #include "train/trainer.h"
 
 static struct folder folder;
@@ -93,6 +94,7 @@ struct attempt {
 
 static oct_status configure(struct attempt *a) {
     OCT_TRY(oct_config_create(&a->config));
+    OCT_TRY(solo(a->config, 1));
     OCT_TRY(oct_config_set(a->config, "engine", a->engine));
     OCT_TRY(oct_config_set(a->config, "norm", a->norm));
     OCT_TRY(oct_config_set(a->config, "data", "synthetic:samples=9,size=6,classes=3"));
@@ -210,7 +212,8 @@ static void inside_a_step(void **state) {
     struct oct__engine *hollow = NULL;
     struct oct__cohort *cohort = NULL;
     struct oct__node_step nodes[2];
-    uint32_t rows[9];
+    struct oct_partition *partition = NULL;
+    const struct oct_partition_options deal = {.name = "skew:0", .n_nodes = 2};
     EXPECT_OK(
         oct_dataset_open("synthetic:samples=9,size=6,classes=3", NULL, OCT_SPLIT_TRAIN, &train));
     EXPECT_OK(
@@ -219,9 +222,7 @@ static void inside_a_step(void **state) {
     EXPECT_OK(tiny_model(&g, NULL));
     EXPECT_OK(oct__graph_check(&g));
     EXPECT_OK(hollow_open(2, &hollow));
-    for (uint32_t i = 0; i < 9; i++) {
-        rows[i] = i;
-    }
+    EXPECT_OK(oct_partition_create(train, &deal, &partition));
     const struct oct__cohort_config config = {.engine = hollow,
                                               .graph = &g,
                                               .train = train,
@@ -230,8 +231,7 @@ static void inside_a_step(void **state) {
                                               .n_threads = 2,
                                               .batch = 5,
                                               .seed = 1,
-                                              .rows = rows,
-                                              .n_rows = 9};
+                                              .partition = partition};
     EXPECT_OK(oct__cohort_create(&config, &cohort));
     const uint64_t before = oct__alloc_count();
     EXPECT_OK(oct__cohort_step(cohort, 0, 0.1F, nodes));
@@ -250,6 +250,7 @@ static void inside_a_step(void **state) {
     }
     EXPECT_OK(oct__cohort_step(cohort, 2, 0.1F, nodes));
     oct__cohort_destroy(cohort);
+    oct_partition_destroy(partition);
     oct__engine_close(hollow);
     oct__graph_fini(&g);
     oct_dataset_close(train);

@@ -17,6 +17,7 @@
 
 #include "support/check.h"
 #include "support/folder.h"
+#include "support/solo.h"
 #include "train/trainer.h"
 
 static struct folder folder;
@@ -26,6 +27,7 @@ static struct oct_trainer *create(const char *model, const char *norm, const cha
     struct oct_config *config = NULL;
     struct oct_trainer *trainer = NULL;
     EXPECT_OK(oct_config_create(&config));
+    EXPECT_OK(solo(config, 1));
     EXPECT_OK(oct_config_set(config, "model", model));
     EXPECT_OK(oct_config_set(config, "data", data));
     EXPECT_OK(oct_config_set(config, "batch", "8"));

@@ -10,6 +10,7 @@
 #include "nn/layer.h"
 #include "support/check.h"
 #include "support/folder.h"
+#include "support/solo.h"
 #include "train/trainer.h"
 
 static struct oct_trainer *create(const char *engine, const char *norm, int n_nodes,
@@ -26,7 +27,8 @@ static struct oct_trainer *create(const char *engine, const char *norm, int n_no
     EXPECT_OK(oct_config_set(config, "engine", engine));
     EXPECT_OK(oct_config_set(config, "norm", norm));
     EXPECT_OK(oct_config_set(config, "threads", threads));
-    EXPECT_OK(oct__trainer_create(config, NULL, n_nodes, &trainer));
+    EXPECT_OK(solo(config, n_nodes));
+    EXPECT_OK(oct_trainer_create(config, NULL, &trainer));
     oct_config_destroy(config);
     return trainer;
 }
@@ -89,6 +91,7 @@ static void the_run_stops(void **state) {
     EXPECT_OK(oct_config_set(config, "model", "resnet20:width=4,blocks=1"));
     EXPECT_OK(oct_config_set(config, "data", "synthetic:samples=40,size=8"));
     EXPECT_OK(oct_config_set(config, "batch", "20"));
+    EXPECT_OK(solo(config, 1));
     EXPECT_OK(oct_config_set(config, "epochs", "200"));
     EXPECT_OK(oct_config_set(config, "lr", "1e6"));
     EXPECT_OK(oct_config_set(config, "beta", "0.9999"));

@@ -20,6 +20,7 @@
 #include "engine/engine.h"
 #include "nn/layer.h"
 #include "support/check.h"
+#include "support/solo.h"
 #include "train/trainer.h"
 
 /* --- whose request is it ---------------------------------------------------------------------- */
@@ -157,7 +158,8 @@ static struct oct_trainer *create(const char *engine, const char *norm, int n_no
     EXPECT_OK(oct_config_set(config, "engine", engine));
     EXPECT_OK(oct_config_set(config, "norm", norm));
     EXPECT_OK(oct_config_set(config, "threads", threads));
-    EXPECT_OK(oct__trainer_create(config, hooks, n_nodes, &trainer));
+    EXPECT_OK(solo(config, n_nodes));
+    EXPECT_OK(oct_trainer_create(config, hooks, &trainer));
     oct_config_destroy(config);
     return trainer;
 }
@@ -247,6 +249,7 @@ static void a_run_allocates_nothing(void **state) {
     int n_calls = 0;
     const struct oct_hooks hooks = {.progress = count_calls, .progress_context = &n_calls};
     EXPECT_OK(oct_config_create(&config));
+    EXPECT_OK(solo(config, 1));
     EXPECT_OK(oct_config_set(config, "model", "resnet20:width=8,blocks=1"));
     EXPECT_OK(oct_config_set(config, "data", "synthetic:samples=70,size=8"));
     EXPECT_OK(oct_config_set(config, "epochs", "5"));

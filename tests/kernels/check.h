@@ -23,4 +23,7 @@ int check_bytes(const char *name, uint64_t seed);
 /* oracle_range.c: the same for one kernel of the range norms. */
 int check_range(const char *name, uint64_t seed);
 
+/* oracle_rows.c: the same for one kernel on rows of parameters. */
+int check_rows(const char *name, uint64_t seed);
+
 #endif

@@ -488,6 +488,7 @@ static int check_taps(void) {
 #define ORACLE_relu_grad_f32 check_flat("relu_grad_f32")
 #define ORACLE_fold_f32 check_fold()
 #define ORACLE_sgd_f32 check_sgd()
+#define ORACLE_sgd_global_f32 check_rows("sgd_global_f32", seed)
 #define ORACLE_nonfinite_f32 check_nonfinite()
 #define ORACLE_crop_u8_f32 check_crop()
 #define ORACLE_column_sum_f32 check_column_sums("column_sum_f32")
@@ -527,6 +528,14 @@ static int check_taps(void) {
 #define ORACLE_range_evonorm_grad_f32 check_range("range_evonorm_grad_f32", seed)
 #define ORACLE_column_minmax_f32 check_range("column_minmax_f32", seed)
 #define ORACLE_column_extremes_grad_f32 check_range("column_extremes_grad_f32", seed)
+#define ORACLE_difference_f32 check_rows("difference_f32", seed)
+#define ORACLE_axpy_f32 check_rows("axpy_f32", seed)
+#define ORACLE_mean_f32 check_rows("mean_f32", seed)
+#define ORACLE_divide_f32 check_rows("divide_f32", seed)
+#define ORACLE_settle_f32 check_rows("settle_f32", seed)
+#define ORACLE_axpy_s8_f32 check_bytes("axpy_s8_f32", seed)
+#define ORACLE_above_u32 check_bytes("above_u32", seed)
+#define ORACLE_draw_u32 check_bytes("draw_u32", seed)
 
 int check_oracle(const char *only, uint64_t seed) {
     oracle_seed = seed;

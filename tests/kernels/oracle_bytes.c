@@ -472,6 +472,67 @@ static int check_center_bf16(void) {
     return verdict(&tally);
 }
 
+/* A product of a float and a byte is exact in double, and so is one of two floats. */
+static int check_axpy_s8(void) {
+    static const float steps[] = {1.0f / 127.0f, 0.0f, 1e-37f, 3.0f, 1e36f};
+    static const float factors[] = {1.0f, -0.25f, 0.3f, 1e-8f, -1.7f};
+    static int8_t q[MOST];
+    static float y[MOST], start[MOST];
+    static uint32_t words[MOST];
+    struct tally tally = {"axpy_s8_f32", 0, 0};
+    for (size_t k = 0; k < sizeof steps / sizeof steps[0]; k++) {
+        draw_words(words, MOST);
+        draw_floats(start, MOST);
+        for (int i = 0; i < MOST; i++) {
+            q[i] = (int8_t)((int)(words[i] >> 24) - 128);
+        }
+        memcpy(y, start, sizeof y);
+        ref()->axpy_s8_f32(MOST, factors[k], q, steps[k], y);
+        for (int i = 0; i < MOST; i++) {
+            float value = (float)((double)steps[k] * (double)q[i]);
+            float product = (float)((double)factors[k] * (double)value);
+            expect_float(&tally, y[i], (float)((double)start[i] + (double)product), i);
+        }
+    }
+    return verdict(&tally);
+}
+
+static int check_above(void) {
+    static const uint32_t masks[] = {0x7fffffffU, 0xffffffffU, 0xffU, 0};
+    static uint32_t x[MOST], bits[MOST / 32];
+    struct tally tally = {"above_u32", 0, 0};
+    for (size_t k = 0; k < 4 * sizeof masks / sizeof masks[0]; k++) {
+        const uint32_t mask = masks[k / 4];
+        draw_words(x, MOST);
+        /* One of them, so that some are equal; the extremes. */
+        const uint32_t least = k % 4 == 0 ? 0 : k % 4 == 1 ? UINT32_MAX : x[k] & mask;
+        const size_t n = MOST - 7 * k;
+        memset(bits, 0xa5, sizeof bits);
+        ref()->above_u32(n, x, mask, least, bits);
+        for (size_t i = 0; i < (n + 31) / 32 * 32; i++) {
+            const int wanted = i < n && !((x[i] & mask) < least);
+            expect(&tally, (double)(bits[i / 32] >> i % 32 & 1U), (double)wanted, (double)x[i],
+                   (long)i);
+        }
+    }
+    return verdict(&tally);
+}
+
+static int check_draw(void) {
+    static uint32_t y[MOST];
+    struct tally tally = {"draw_u32", 0, 0};
+    const struct oct__stream stream = oct__stream(bytes_seed, OCT_PURPOSE_TEST, 1, 2, 3);
+    for (uint64_t first = 0; first < 6; first++) {
+        ref()->draw_u32(MOST - first, first, &stream, y);
+        for (uint64_t i = 0; i < MOST - first; i++) {
+            uint32_t block[4];
+            oct__stream_block(&stream, (uint32_t)((first + i) >> 2), block);
+            expect(&tally, (double)y[i], (double)block[(first + i) & 3], (double)first, (long)i);
+        }
+    }
+    return verdict(&tally);
+}
+
 int check_bytes(const char *name, uint64_t seed) {
     static const struct {
         const char *prefix;
@@ -488,6 +549,15 @@ int check_bytes(const char *name, uint64_t seed) {
     };
     bytes_seed = seed;
     n_drawn = 0;
+    if (strcmp(name, "axpy_s8_f32") == 0) {
+        return check_axpy_s8();
+    }
+    if (strcmp(name, "above_u32") == 0) {
+        return check_above();
+    }
+    if (strcmp(name, "draw_u32") == 0) {
+        return check_draw();
+    }
     if (strcmp(name, "round_bf16_f32") == 0) {
         return check_round_bf16();
     }

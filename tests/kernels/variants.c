@@ -475,7 +475,8 @@ static void vary_grid(const struct sweep *sweep, uint32_t trial, struct oct__cas
 }
 
 static void sweep_flat(struct sweep *sweep) {
-    struct oct__case_shape shape = {.c = 1, .lr = 0.1f, .beta = 0.9f, .decay = 5e-4f};
+    struct oct__case_shape shape = {
+        .c = 1, .lr = 0.1f, .beta = 0.9f, .decay = 5e-4f, .weight = 1.0f};
     uint32_t trial = 0;
     for (size_t n = 0; n < 140; n += n < 70 ? 1 : 3) {
         shape.rows = n;
@@ -488,6 +489,7 @@ static void sweep_flat(struct sweep *sweep) {
         shape.lr = (float)random_below(sweep, 100 + i, 1000) * 1e-3f;
         shape.beta = (float)random_below(sweep, 200 + i, 1000) * 1e-3f;
         shape.decay = (float)random_below(sweep, 300 + i, 10) * 1e-4f;
+        shape.weight = (float)random_below(sweep, 400 + i, 3000) * 1e-3f;
         try_shape(sweep, &shape, 1);
     }
     vary_grid(sweep, trial, &shape);

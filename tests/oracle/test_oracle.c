@@ -49,7 +49,7 @@ static void every_operation_has_formulas(void **state) {
         int n, n_written = 0;
         const struct oct__sim_output *outputs = oct__sim_outputs((enum oct__op)op, &n);
         for (int i = 0; operands[i]; i++) {
-            const int is_written = strchr("oOb", operands[i]) != NULL;
+            const int is_written = strchr("oObB", operands[i]) != NULL;
             int n_found = 0;
             for (int j = 0; j < n; j++) {
                 n_found += outputs[j].operand == i;

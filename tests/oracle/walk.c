@@ -98,7 +98,7 @@ static void judge_call(struct rig *rig, size_t index, struct verdict *verdict) {
     struct oct__args args = {.attr = call->attr, .layer = call->layer};
     fetch(rig, call, "iIb", before);
     rig_run(rig, index, index + 1);
-    fetch(rig, call, "oOb", after);
+    fetch(rig, call, "oObB", after);
     for (int i = 0; operands[i]; i++) {
         run[i] = operands[i] == 'b' ? after[i] : NULL;
         if (call->tensors[i] >= 0) {

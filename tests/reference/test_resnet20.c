@@ -88,6 +88,7 @@ struct trial {
 
     struct golden *golden;
     struct oct_dataset *dataset;
+    struct oct_partition *partition;
     struct oct_graph graph;
     struct oct__engine *engine;
     struct oct__cohort *cohort;
@@ -138,13 +139,10 @@ static void open_trial(struct trial *t) {
     check(oct_dataset_create(&custom, &t->dataset), "dataset");
     build(&t->graph, t->subject->model, t->subject->norm);
     check(oct__engine_open(t->engine_name, 1, &t->engine), t->engine_name);
-    uint32_t *rows = calloc((size_t)n_samples, sizeof *rows);
     t->row = calloc(t->graph.params.n_elements, sizeof *t->row);
-    assert_non_null(rows);
     assert_non_null(t->row);
-    for (int i = 0; i < n_samples; i++) {
-        rows[i] = (uint32_t)i;
-    }
+    const struct oct_partition_options deal = {.name = "skew:0", .n_nodes = 1};
+    check(oct_partition_create(t->dataset, &deal, &t->partition), "partition");
     struct oct__cohort_config config = {
         .engine = t->engine,
         .graph = &t->graph,
@@ -155,11 +153,9 @@ static void open_trial(struct trial *t) {
         .batch = (int)t->golden->batch,
         .beta = 0.9F,
         .decay = 1e-4F,
-        .rows = rows,
-        .n_rows = (uint32_t)n_samples,
+        .partition = t->partition,
     };
     check(oct__cohort_create(&config, &t->cohort), "cohort");
-    free(rows);
     t->bases = t->cohort->lanes[0].bases;
     for (int home = 0; home <= OCT_HOME_STAT; home++) {
         t->bases.at[home] = t->cohort->state[home];
@@ -169,6 +165,7 @@ static void open_trial(struct trial *t) {
 
 static void close_trial(struct trial *t) {
     oct__cohort_destroy(t->cohort);
+    oct_partition_destroy(t->partition);
     oct__engine_close(t->engine);
     oct__graph_fini(&t->graph);
     oct_dataset_close(t->dataset);

@@ -27,6 +27,10 @@ extern const struct launch_way launch_plain;
 void launch(struct oct__engine *engine, enum oct__op op, union oct__attr attr,
             struct launch_way way, const struct oct__tensor *operands);
 
+/* The same, but the operation may fail: returns its status. */
+oct_status launch_try(struct oct__engine *engine, enum oct__op op, union oct__attr attr,
+                      struct launch_way way, const struct oct__tensor *operands);
+
 #define LAUNCH(engine, op, attr, way, ...)                                                         \
     launch((engine), OCT_OP_##op, (attr), (way),                                                   \
            (const struct oct__tensor[OCT_ARGS_MOST]){__VA_ARGS__})

@@ -22,10 +22,8 @@ void run_open(struct run *run, struct oct__engine *engine, const struct run_form
     }
     EXPECT_OK(oct__model_build(form->model, &run->graph));
     EXPECT_OK(oct__graph_check(&run->graph));
-    assert_true((size_t)run->train->n_samples <= OCT_COUNT_OF(run->rows));
-    for (uint32_t i = 0; i < run->train->n_samples; i++) {
-        run->rows[i] = i;
-    }
+    const struct oct_partition_options deal = {.name = "skew:0", .n_nodes = form->n_nodes};
+    EXPECT_OK(oct_partition_create(run->train, &deal, &run->partition));
     const struct oct__cohort_config config = {
         .engine = engine,
         .graph = &run->graph,
@@ -38,14 +36,14 @@ void run_open(struct run *run, struct oct__engine *engine, const struct run_form
         .seed = 3,
         .beta = 0.9F,
         .decay = 1e-4F,
-        .rows = run->rows,
-        .n_rows = (uint32_t)run->train->n_samples,
+        .partition = run->partition,
     };
     EXPECT_OK(oct__cohort_create(&config, &run->cohort));
 }
 
 void run_close(struct run *run) {
     oct__cohort_destroy(run->cohort);
+    oct_partition_destroy(run->partition);
     oct__graph_fini(&run->graph);
     oct_dataset_close(run->train);
     oct_dataset_close(run->test);
@@ -61,7 +59,7 @@ void run_train(struct run *run, struct outcome *out) {
             out->losses[step][node] = nodes[node].loss;
         }
     }
-    EXPECT_OK(oct__cohort_average(run->cohort, &out->distance));
+    EXPECT_OK(oct__cohort_average(run->cohort, NULL, &out->distance));
     EXPECT_OK(
         oct__cohort_evaluate(run->cohort, -1, NULL, NULL, &out->test_loss, &out->test_accuracy));
     out->n_params = run->graph.params.n_elements;

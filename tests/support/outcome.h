@@ -17,7 +17,7 @@ struct run_form {
 struct run {
     struct oct_graph graph;
     struct oct_dataset *train, *test;
-    uint32_t rows[64];
+    struct oct_partition *partition;
     struct oct__cohort *cohort;
 };
 

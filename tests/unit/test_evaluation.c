@@ -7,6 +7,7 @@
 
 #include "scratch.h"
 #include "support/check.h"
+#include "support/solo.h"
 
 static struct oct_config *configure(const char *norm, const char *lr) {
     const char *const pairs[][2] = {{"model", "resnet20:width=4,blocks=1"},
@@ -18,6 +19,7 @@ static struct oct_config *configure(const char *norm, const char *lr) {
                                     {"lr", lr}};
     struct oct_config *config = NULL;
     EXPECT_OK(oct_config_create(&config));
+    EXPECT_OK(solo(config, 1));
     for (size_t i = 0; i < OCT_COUNT_OF(pairs); i++) {
         EXPECT_OK(oct_config_set(config, pairs[i][0], pairs[i][1]));
     }

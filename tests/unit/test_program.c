@@ -46,12 +46,12 @@ static struct oct__program *plan(const struct oct_graph *graph, enum oct__mode m
 
 static int is_input(enum oct__op op, int operand) {
     const char letter = oct__op_info[op].operands[operand];
-    return letter == 'i' || letter == 'I' || letter == 'b';
+    return letter == 'i' || letter == 'I' || letter == 'b' || letter == 'B';
 }
 
 static int is_output(enum oct__op op, int operand) {
     const char letter = oct__op_info[op].operands[operand];
-    return letter == 'o' || letter == 'O' || letter == 'b';
+    return letter == 'o' || letter == 'O' || letter == 'b' || letter == 'B';
 }
 
 /* --- memory places --------------------------------------------------------------------------- */

@@ -13,6 +13,7 @@
 #include "nn/layer.h"
 #include "scratch.h"
 #include "support/check.h"
+#include "support/solo.h"
 #include "train/trainer.h"
 
 /* A configuration of a small, quick run; pairs of name and value change it. The last is NULL. */
@@ -27,6 +28,7 @@ static struct oct_config *configure(const char *first, ...) {
     struct oct_config *config = NULL;
     va_list rest;
     EXPECT_OK(oct_config_create(&config));
+    EXPECT_OK(solo(config, 1));
     for (size_t i = 0; i < OCT_COUNT_OF(basis); i++) {
         EXPECT_OK(oct_config_set(config, basis[i][0], basis[i][1]));
     }
@@ -79,6 +81,9 @@ static int write_down(const struct oct_progress *p, void *context) {
         assert_true(p->accuracy >= 0 && p->accuracy <= 100);
         assert_true(p->learning_rate > 0 && p->learning_rate <= 0.1);
         assert_true(p->samples_per_s > 0);
+        break;
+    case OCT_PHASE_GOSSIP:
+        fail_msg("one node has nobody to talk to");
         break;
     case OCT_PHASE_EVALUATE:
         diary->n_evaluate++;
@@ -227,8 +232,10 @@ static void fewer_samples(void **state) {
     struct oct_trainer *trainer = create(configure("samples", "17", "batch", "5", NULL), NULL);
     assert_int_equal(trainer->n_rows, 17);
     assert_int_equal(trainer->epoch_steps, 4);
-    for (uint32_t i = 1; i < trainer->n_rows; i++) {
-        assert_true(trainer->rows[i] > trainer->rows[i - 1] && trainer->rows[i] < 50);
+    assert_int_equal(oct_partition_size(trainer->partition, 0), 17);
+    const uint32_t *rows = oct_partition_rows(trainer->partition, 0);
+    for (uint32_t i = 1; i < 17; i++) {
+        assert_true(rows[i] > rows[i - 1] && rows[i] < 50);
     }
     EXPECT_OK(oct_trainer_run(trainer));
     oct_trainer_destroy(trainer);
@@ -304,10 +311,10 @@ static void several_nodes(void **state) {
     char folder[SCRATCH_PATH];
     assert_non_null(scratch_make(folder));
     const char *path = scratch_at(folder, "average");
-    struct oct_config *config = configure(NULL);
+    struct oct_config *config = configure("nodes", "3", NULL);
     struct oct_trainer *trainer = NULL;
     struct oct_result before, after;
-    EXPECT_OK(oct__trainer_create(config, NULL, 3, &trainer));
+    EXPECT_OK(oct_trainer_create(config, NULL, &trainer));
     oct_config_destroy(config);
     assert_int_equal(trainer->epoch_steps, 3); /* ceil(50 / (3 * 8)) */
     EXPECT_OK(oct_trainer_run(trainer));
@@ -445,10 +452,9 @@ static void impossible_runs(void **state) {
     expect_refused(configure("data", "synthetic:samples=5000,size=4", "batch", "1", "epochs",
                              "1000000", "model", "resnet20:width=1,blocks=1", NULL),
                    NULL, OCT_STATUS_INVALID, "1000000 epochs of 5000 steps");
-    struct oct_config *config = configure("samples", "2", NULL);
+    struct oct_config *config = configure("samples", "2", "nodes", "3", NULL);
     struct oct_trainer *trainer = NULL;
-    EXPECT_FAILURE(oct__trainer_create(config, NULL, 3, &trainer), OCT_STATUS_INVALID,
-                   "node 2 has no samples");
+    EXPECT_FAILURE(oct_trainer_create(config, NULL, &trainer), OCT_STATUS_INVALID, "3 nodes");
     assert_null(trainer);
     oct_config_destroy(config);
 }

@@ -10,3 +10,12 @@ void oct_sgd_f32__ref(size_t n, float *x, float *m, const float *g, float lr, fl
         x[i] = x[i] - lr * (d + beta * m[i]);
     }
 }
+
+void oct_sgd_global_f32__ref(size_t n, float *x, const float *m, const float *g, float lr,
+                             float beta, float decay) {
+    for (size_t i = 0; i < n; i++) {
+        float d = g[i] + decay * x[i];
+        float momentum = beta * m[i] + d;
+        x[i] = x[i] - lr * (d + beta * momentum);
+    }
+}

@@ -7,13 +7,14 @@
 
 #if !defined(__AVX512F__)
 
-INLINE void sgd_step(float *x, float *m, const float *g, wide lr, wide beta, wide decay, int full,
-                     size_t n) {
+/* Returns the new momentum. */
+INLINE wide sgd_step(float *x, const float *m, const float *g, wide lr, wide beta, wide decay,
+                     int full, size_t n) {
     wide at = wide_get(x, full, n);
     wide d = wide_get(g, full, n) + decay * at;
     wide momentum = beta * wide_get(m, full, n) + d;
-    wide_put(m, momentum, full, n);
     wide_put(x, at - lr * (d + beta * momentum), full, n);
+    return momentum;
 }
 
 void OCT_WIDE(sgd_f32)(size_t n, float *x, float *m, const float *g, float lr, float beta,
@@ -21,10 +22,23 @@ void OCT_WIDE(sgd_f32)(size_t n, float *x, float *m, const float *g, float lr, f
     wide wide_lr = wide_of(lr), wide_beta = wide_of(beta), wide_decay = wide_of(decay);
     size_t i = 0;
     for (; i + LANES <= n; i += LANES) {
-        sgd_step(x + i, m + i, g + i, wide_lr, wide_beta, wide_decay, 1, 0);
+        wide_store(m + i, sgd_step(x + i, m + i, g + i, wide_lr, wide_beta, wide_decay, 1, 0));
     }
     if (i < n) {
-        sgd_step(x + i, m + i, g + i, wide_lr, wide_beta, wide_decay, 0, n - i);
+        wide momentum = sgd_step(x + i, m + i, g + i, wide_lr, wide_beta, wide_decay, 0, n - i);
+        wide_store_first(m + i, momentum, n - i);
+    }
+}
+
+void OCT_WIDE(sgd_global_f32)(size_t n, float *x, const float *m, const float *g, float lr,
+                              float beta, float decay) {
+    wide wide_lr = wide_of(lr), wide_beta = wide_of(beta), wide_decay = wide_of(decay);
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        (void)sgd_step(x + i, m + i, g + i, wide_lr, wide_beta, wide_decay, 1, 0);
+    }
+    if (i < n) {
+        (void)sgd_step(x + i, m + i, g + i, wide_lr, wide_beta, wide_decay, 0, n - i);
     }
 }
 

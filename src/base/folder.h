@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* folder.h - folders: made, removed, brought to the disk. */
+#ifndef OCT_BASE_FOLDER_H
+#define OCT_BASE_FOLDER_H
+
+#include "base/fail.h"
+
+/* Makes `path` and the folders above it; fine when it is there already. */
+OCT_MUST_CHECK oct_status oct__folder_make(const char *path);
+
+/* The same for the folder that a file of that path is to lie in. */
+OCT_MUST_CHECK oct_status oct__folder_make_above(const char *path);
+
+/* Removes a folder and everything in it; links are removed, never followed. Zero when it is gone. */
+int oct__folder_remove(const char *path);
+
+/* Brings the folder's entries to the disk, so that files made or renamed in it survive a crash. */
+OCT_MUST_CHECK oct_status oct__folder_sync(const char *path);
+
+#endif

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cpu_packet.c - PACK and FOLD on the CPU: a row of parameters into a packet, and onto another row.
+ *
+ * A tensor at a time, so that one stays in the cache from the search for its extremes to its bytes.
+ * Nothing here depends on threads: a node's row is one thread's work, and random bits are named by
+ * the element's place (selection: in the row, gaps counted; rounding: among all kept values).
+ */
+#include "engine/packet.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "engine/cpu.h"
+#include "engine/grid.h"
+#include "engine/select.h"
+#include "kernels/kernels.h"
+
+/* Floats of a block while bf16 is widened. */
+#define BLOCK 4096
+
+/* Bits of a magnitude that rounds to infinity as bf16, and of infinity itself. */
+#define BF16_OVERFLOW 0x7f7f8000U
+#define INFINITE 0x7f800000U
+
+static size_t whole_lines(size_t bytes) {
+    return (bytes + 63) / 64 * 64;
+}
+
+static size_t largest_part(const struct oct__packet_form *form) {
+    size_t most = 0;
+    for (size_t i = 0; i < form->n_parts; i++) {
+        most = form->parts[i].count > most ? form->parts[i].count : most;
+    }
+    return most;
+}
+
+/* Thread scratch of PACK: [kept values][random words of a tensor][selection]. */
+static size_t values_bytes(const struct oct__packet_form *form) {
+    return whole_lines(form->n_kept * sizeof(float));
+}
+
+static size_t words_bytes(const struct oct__packet_form *form) {
+    return form->select == OCT_SELECT_RANDOM ? whole_lines(largest_part(form) * sizeof(uint32_t))
+                                             : 0;
+}
+
+void oct__cpu_packet_scratch(enum oct__op op, const struct oct__lane_form *form,
+                             const struct oct__args *args, struct oct__plan *plan) {
+    (void)form;
+    if (op != OCT_OP_PACK && op != OCT_OP_FOLD) {
+        return;
+    }
+    const struct oct__packet_form *packet = args->attr.packet.form;
+    if (op == OCT_OP_PACK && packet->select != OCT_SELECT_ALL) {
+        plan->thread_bytes =
+            values_bytes(packet) + words_bytes(packet) + oct__select_bytes(largest_part(packet));
+    }
+    if (op == OCT_OP_FOLD && packet->coding == OCT_CODING_BF16) {
+        plan->thread_bytes = BLOCK * sizeof(float);
+    }
+}
+
+/* --- packing --------------------------------------------------------------------------------- */
+
+struct packing {
+    const struct oct__shard *shard;
+    const struct oct__packet_form *form;
+    const float *row;
+    float *scales;
+    uint32_t *index;
+    void *values;
+    struct oct__stream select, round;
+};
+
+static uint32_t bits_of(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static oct_status check_peak(const struct packing *p, size_t part, float peak) {
+    const struct oct__shard *s = p->shard;
+    const int node = s->lane->first_node + s->node;
+    if (bits_of(peak) >= INFINITE) {
+        OCT_FAIL(NOT_FINITE, "pack: tensor %zu of node %d's row holds a NaN or an infinity", part,
+                 node);
+    }
+    if (p->form->coding == OCT_CODING_BF16 && bits_of(peak) >= BF16_OVERFLOW) {
+        OCT_FAIL(NOT_FINITE, "pack: tensor %zu of node %d's row holds %g, too large for bf16", part,
+                 node, (double)peak);
+    }
+    return OCT_OK;
+}
+
+/* Sixteen sums side by side, then a tree: as wide as a compiler likes, in an order that is fixed. */
+static double sum_of(size_t n, const float *x, int squares) {
+    double sums[16] = {0};
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        for (size_t j = 0; j < 16; j++) {
+            const double v = (double)x[i + j];
+            sums[j] += squares ? v * v : fabs(v);
+        }
+    }
+    for (; i < n; i++) {
+        const double v = (double)x[i];
+        sums[i % 16] += squares ? v * v : fabs(v);
+    }
+    for (size_t half = 8; half > 0; half /= 2) {
+        for (size_t j = 0; j < half; j++) {
+            sums[j] += sums[j + half];
+        }
+    }
+    return sums[0];
+}
+
+static float normal_or_zero(double scale) {
+    return (float)scale < FLT_MIN ? 0.0F : (float)scale;
+}
+
+/* QSGD. The kernel's rounding by chance is that of magnitudes, too: of -0.3 it makes -1 three times
+ * in ten. No level exceeds s: the norm is at least |x|, so |x| * inverse is at most s and an ulp (of
+ * 63: 2^-18), and what is added before the floor is at most 1 - 2^-17; 127 is the kernel's own
+ * border. */
+static void pack_levels(const struct packing *p, const struct oct__part *part, const float *x) {
+    const double n = (double)part->count, s = (double)((1 << p->form->bits) - 1);
+    const double norm = sqrt(sum_of(part->count, x, 1));
+    const double spread = fmin(n / (s * s), sqrt(n) / s);
+    const float scale = normal_or_zero(norm / (s * (1.0 + spread)));
+    int8_t *q = (int8_t *)p->values + part->first;
+    p->scales[part->scale] = scale;
+    oct__kernels()->quantize_s8_random_f32(part->count, part->first, x,
+                                           scale > 0.0F ? (float)(s / norm) : 0.0F, &p->round, q);
+}
+
+static void pack_sign(const struct packing *p, const struct oct__part *part, const float *x) {
+    int8_t *q = (int8_t *)p->values + part->first;
+    p->scales[part->scale] = normal_or_zero(sum_of(part->count, x, 0) / (double)part->count);
+    for (size_t i = 0; i < part->count; i++) {
+        q[i] = (int8_t)(1 - 2 * (x[i] < 0.0F)); /* no branch: signs cannot be foreseen */
+    }
+}
+
+static oct_status pack_dense(const struct packing *p, size_t number) {
+    const struct oct__kernels *k = oct__kernels();
+    const struct oct__part *part = &p->form->parts[number];
+    const float *x = p->row + part->offset;
+    float peak = 0.0F;
+    k->absmax_f32(part->count, x, &peak);
+    OCT_TRY(check_peak(p, number, peak));
+    switch (p->form->coding) {
+    case OCT_CODING_BF16:
+        k->round_bf16_f32(part->count, x, (uint16_t *)p->values + part->first);
+        break;
+    case OCT_CODING_S8:
+        p->scales[part->scale] = oct__symmetric_scale(peak);
+        k->quantize_s8_random_f32(part->count, part->first, x,
+                                  oct__symmetric_inverse(p->scales[part->scale]), &p->round,
+                                  (int8_t *)p->values + part->first);
+        break;
+    case OCT_CODING_LEVELS:
+        pack_levels(p, part, x);
+        break;
+    case OCT_CODING_SIGN:
+        pack_sign(p, part, x);
+        break;
+    default:
+        memcpy((float *)p->values + part->first, x, part->count * sizeof *x);
+        break;
+    }
+    return OCT_OK;
+}
+
+/* Which elements of a tensor are kept, and their values in `kept`. */
+static oct_status pick_part(const struct packing *p, size_t number, float *kept) {
+    const struct oct__kernels *k = oct__kernels();
+    const struct oct__part *part = &p->form->parts[number];
+    const float *x = p->row + part->offset;
+    uint32_t *index = p->index + part->first;
+    char *scratch = (char *)oct__thread_scratch(p->shard) + values_bytes(p->form);
+    float peak = 0.0F;
+    if (p->form->select == OCT_SELECT_RANDOM) {
+        uint32_t *words = (void *)scratch;
+        k->absmax_f32(part->count, x, &peak);
+        k->draw_u32(part->count, part->offset, &p->select, words);
+        oct__select_largest(part->count, words, UINT32_MAX, part->keep,
+                            scratch + words_bytes(p->form), index);
+    } else {
+        oct__select_largest(part->count, x, INT32_MAX, part->keep, scratch, index);
+    }
+    for (size_t i = 0; i < part->keep; i++) {
+        kept[part->first + i] = x[index[i]];
+    }
+    if (p->form->select == OCT_SELECT_LARGEST) { /* a NaN counts as the largest, so it is kept */
+        k->absmax_f32(part->keep, kept + part->first, &peak);
+    }
+    return check_peak(p, number, peak);
+}
+
+/* The next larger bf16, which is what a scale has on the wire. */
+static float round_up_bf16(float x) {
+    const uint32_t bits = (bits_of(x) + 0xffffU) & 0xffff0000U;
+    float rounded;
+    memcpy(&rounded, &bits, sizeof rounded);
+    return rounded;
+}
+
+/* Kept values to bytes; tensors may share a scale. */
+static void code_kept(const struct packing *p, const float *kept) {
+    const struct oct__kernels *k = oct__kernels();
+    const struct oct__packet_form *form = p->form;
+    memset(p->scales, 0, form->n_scales * sizeof *p->scales);
+    for (size_t i = 0; i < form->n_parts; i++) {
+        const struct oct__part *part = &form->parts[i];
+        k->absmax_f32(part->keep, kept + part->first, &p->scales[part->scale]);
+    }
+    for (size_t i = 0; i < form->n_scales; i++) {
+        p->scales[i] = round_up_bf16(oct__symmetric_scale(p->scales[i]));
+    }
+    for (size_t i = 0, next; i < form->n_parts; i = next) {
+        const struct oct__part *part = &form->parts[i];
+        size_t n = 0;
+        for (next = i; next < form->n_parts && form->parts[next].scale == part->scale; next++) {
+            n += form->parts[next].keep;
+        }
+        k->quantize_s8_random_f32(n, part->first, kept + part->first,
+                                  oct__symmetric_inverse(p->scales[part->scale]), &p->round,
+                                  (int8_t *)p->values + part->first);
+    }
+}
+
+static oct_status pack_sparse(const struct packing *p) {
+    const struct oct__packet_form *form = p->form;
+    float *kept = form->coding == OCT_CODING_F32 ? p->values : oct__thread_scratch(p->shard);
+    for (size_t i = 0; i < form->n_parts; i++) {
+        OCT_TRY(pick_part(p, i, kept));
+    }
+    if (form->coding == OCT_CODING_BF16) {
+        oct__kernels()->round_bf16_f32(form->n_kept, kept, p->values);
+    } else if (form->coding == OCT_CODING_S8) {
+        code_kept(p, kept);
+    }
+    return OCT_OK;
+}
+
+static oct_status pack_node(const struct oct__shard *s) {
+    const struct oct__lane *lane = s->lane;
+    const struct oct__packet_form *form = s->args->attr.packet.form;
+    const uint32_t node = (uint32_t)(lane->first_node + s->node), salt = s->args->attr.packet.salt;
+    char *packet = oct__node_at(s, 1);
+    const struct packing p = {
+        .shard = s,
+        .form = form,
+        .row = oct__node_at(s, 0),
+        .scales = (void *)packet,
+        .index = (void *)(packet + form->index_at),
+        .values = packet + form->values_at,
+        .select = oct__stream(lane->seed, OCT_PURPOSE_PACK_SELECT, node, lane->step, salt),
+        .round = oct__stream(lane->seed, OCT_PURPOSE_PACK_ROUND, node, lane->step, salt),
+    };
+    const size_t used = form->values_at + form->n_kept * oct__coding_bytes(form->coding);
+    memset(packet + used, 0, form->n_bytes - used);
+    if (form->select != OCT_SELECT_ALL) {
+        return pack_sparse(&p);
+    }
+    for (size_t i = 0; i < form->n_parts; i++) {
+        OCT_TRY(pack_dense(&p, i));
+    }
+    return OCT_OK;
+}
+
+oct_status oct__cpu_pack(const struct oct__lane *lane, const struct oct__args *args) {
+    return oct__each_node(lane, args, pack_node);
+}
+
+/* --- folding --------------------------------------------------------------------------------- */
+
+/* row += factor * values, all of a tensor */
+static void fold_dense(const struct oct__shard *s, const struct oct__part *part, const char *packet,
+                       float *y) {
+    const struct oct__kernels *k = oct__kernels();
+    const struct oct__packet_form *form = s->args->attr.packet.form;
+    const float factor = s->args->attr.packet.factor;
+    const char *values = packet + form->values_at + part->first * oct__coding_bytes(form->coding);
+    if (form->coding == OCT_CODING_F32) {
+        k->axpy_f32(part->count, factor, (const void *)values, y);
+    } else if (form->coding == OCT_CODING_BF16) {
+        float *block = oct__thread_scratch(s);
+        for (size_t i = 0, n; i < part->count; i += n) {
+            n = part->count - i < BLOCK ? part->count - i : BLOCK;
+            k->widen_bf16_f32(n, (const uint16_t *)(const void *)values + i, block);
+            k->axpy_f32(n, factor, block, y + i);
+        }
+    } else {
+        const float *scales = (const void *)packet;
+        k->axpy_s8_f32(part->count, factor, (const void *)values, scales[part->scale], y);
+    }
+}
+
+/* The same where few were kept. */
+static void fold_sparse(const struct oct__shard *s, const struct oct__part *part,
+                        const char *packet, float *y) {
+    const struct oct__packet_form *form = s->args->attr.packet.form;
+    const float factor = s->args->attr.packet.factor;
+    const uint32_t *index = (const uint32_t *)(const void *)(packet + form->index_at) + part->first;
+    const char *values = packet + form->values_at + part->first * oct__coding_bytes(form->coding);
+    if (form->coding == OCT_CODING_F32) {
+        const float *v = (const void *)values;
+        for (size_t i = 0; i < part->keep; i++) {
+            y[index[i]] += factor * v[i];
+        }
+    } else if (form->coding == OCT_CODING_BF16) {
+        const uint16_t *halves = (const void *)values;
+        for (size_t i = 0; i < part->keep; i++) {
+            const uint32_t bits = (uint32_t)halves[i] << 16;
+            float v;
+            memcpy(&v, &bits, sizeof v);
+            y[index[i]] += factor * v;
+        }
+    } else {
+        const int8_t *q = (const void *)values;
+        const float scale = ((const float *)(const void *)packet)[part->scale];
+        for (size_t i = 0; i < part->keep; i++) {
+            const float v = scale * (float)q[i];
+            y[index[i]] += factor * v;
+        }
+    }
+}
+
+static oct_status fold_node(const struct oct__shard *s) {
+    const struct oct__packet_form *form = s->args->attr.packet.form;
+    const char *packet = oct__node_at(s, 0);
+    float *row = oct__node_at(s, 1);
+    for (size_t i = 0; i < form->n_parts; i++) {
+        const struct oct__part *part = &form->parts[i];
+        if (form->select == OCT_SELECT_ALL) {
+            fold_dense(s, part, packet, row + part->offset);
+        } else {
+            fold_sparse(s, part, packet, row + part->offset);
+        }
+    }
+    return OCT_OK;
+}
+
+oct_status oct__cpu_fold(const struct oct__lane *lane, const struct oct__args *args) {
+    return oct__each_node(lane, args, fold_node);
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cpu_rows.c - the CPU's operations on whole rows of parameters: the optimizer's and gossip's.
+ *
+ * A row is hundreds of thousands of elements, each on its own, so threads share it in pieces. The
+ * pieces' size does not matter to the result.
+ */
+#include "engine/cpu.h"
+#include "kernels/kernels.h"
+
+#define PIECE 16384
+
+/* Elements first … first + n - 1 of a node's row, or of every node's. */
+struct piece {
+    const struct oct__lane *lane;
+    const struct oct__args *args;
+    size_t node, first, n;
+};
+
+typedef void piece_fn(const struct piece *piece);
+
+struct job {
+    const struct oct__lane *lane;
+    const struct oct__args *args;
+    piece_fn *fn;
+    int n_pieces; /* of a row */
+};
+
+static oct_status run_piece(void *context, int item, int worker) {
+    (void)worker;
+    const struct job *job = context;
+    struct piece piece = {
+        .lane = job->lane,
+        .args = job->args,
+        .node = (size_t)(item / job->n_pieces),
+        .first = (size_t)(item % job->n_pieces) * PIECE,
+    };
+    const size_t left = oct__tensor_count(&job->args->t[0]) - piece.first;
+    piece.n = left < PIECE ? left : PIECE;
+    job->fn(&piece);
+    return OCT_OK;
+}
+
+/* `is_joint`: a piece is of all nodes' rows at once. */
+static oct_status each_piece(const struct oct__lane *lane, const struct oct__args *args,
+                             int is_joint, piece_fn *fn) {
+    const size_t count = oct__tensor_count(&args->t[0]);
+    struct job job = {lane, args, fn, (int)((count + PIECE - 1) / PIECE)};
+    const int n_rows = is_joint ? 1 : lane->form.n_nodes;
+    return oct__parallel(lane->form.n_threads, job.n_pieces * n_rows, run_piece, &job);
+}
+
+static float *at(const struct piece *p, int operand) {
+    const struct oct__tensor *t = &p->args->t[operand];
+    return (float *)((char *)t->at + p->node * t->stride) + p->first;
+}
+
+static void sgd_piece(const struct piece *p) {
+    const float rate = p->lane->learning_rate;
+    const float beta = p->args->attr.sgd.beta, decay = p->args->attr.sgd.decay;
+    if (p->args->attr.sgd.is_global) {
+        oct__kernels()->sgd_global_f32(p->n, at(p, 0), at(p, 1), at(p, 2), rate, beta, decay);
+    } else {
+        oct__kernels()->sgd_f32(p->n, at(p, 0), at(p, 1), at(p, 2), rate, beta, decay);
+    }
+}
+
+oct_status oct__cpu_sgd(const struct oct__lane *lane, const struct oct__args *args) {
+    return each_piece(lane, args, 0, sgd_piece);
+}
+
+static void difference_piece(const struct piece *p) {
+    oct__kernels()->difference_f32(p->n, at(p, 0), at(p, 1), at(p, 2));
+}
+
+oct_status oct__cpu_difference(const struct oct__lane *lane, const struct oct__args *args) {
+    return each_piece(lane, args, 0, difference_piece);
+}
+
+static void axpy_piece(const struct piece *p) {
+    oct__kernels()->axpy_f32(p->n, p->args->attr.row.factor, at(p, 0), at(p, 1));
+}
+
+oct_status oct__cpu_axpy(const struct oct__lane *lane, const struct oct__args *args) {
+    return each_piece(lane, args, 0, axpy_piece);
+}
+
+/* With rate 0 nothing has moved by a gradient, and the momentum has nothing to learn. */
+static void settle_piece(const struct piece *p) {
+    const struct oct__tensor *u = &p->args->t[1];
+    const float weight = *(const float *)((const char *)u->at + p->node * u->stride);
+    const float rate = p->lane->learning_rate, beta = p->args->attr.settle.beta;
+    if (p->args->t[3].n == 0 || rate == 0.0F) {
+        oct__kernels()->divide_f32(p->n, at(p, 0), weight, at(p, 2));
+    } else {
+        const float share = (float)((1.0 - (double)beta) / (double)rate);
+        oct__kernels()->settle_f32(p->n, at(p, 0), weight, beta, share, at(p, 2), at(p, 3));
+    }
+}
+
+oct_status oct__cpu_settle(const struct oct__lane *lane, const struct oct__args *args) {
+    return each_piece(lane, args, 0, settle_piece);
+}
+
+static void mean_piece(const struct piece *p) {
+    oct__kernels()->mean_f32(p->n, (size_t)p->lane->form.n_nodes,
+                             p->args->t[0].stride / sizeof(float), at(p, 0));
+}
+
+oct_status oct__cpu_mean(const struct oct__lane *lane, const struct oct__args *args) {
+    return each_piece(lane, args, 1, mean_piece);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* inside.h - what gossip.c and turn.c share: lanes, and the operations that they launch. */
+#ifndef OCT_GOSSIP_INSIDE_H
+#define OCT_GOSSIP_INSIDE_H
+
+#include "gossip/gossip.h"
+
+enum oct__gossip_call_id {
+    OCT_CALL_PACK,
+    OCT_CALL_FOLD,
+    OCT_CALL_PACK_DENSE,
+    OCT_CALL_FOLD_DENSE,
+    OCT_CALL_ADD,
+    OCT_CALL_DIFFERENCE,
+    OCT_CALL_AXPY,
+    OCT_CALL_MEAN,
+    OCT_CALL_COUNT
+};
+
+/* An operation with the shapes of a row, and its plan, which all lanes use. */
+struct oct__gossip_call {
+    enum oct__op op;
+    struct oct__args args; /* without addresses */
+    struct oct__plan plan;
+};
+
+struct oct__gossip_lane {
+    struct oct__lane lane;
+    void *row;     /* scratch for an algorithm */
+    void *scratch; /* for operations */
+};
+
+int oct__gossip_find_replica(const struct oct__gossip *gossip, int from, int to);
+
+/* Every node's x becomes the mean of all. */
+OCT_MUST_CHECK oct_status oct__gossip_average(struct oct__gossip *gossip);
+
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* turn.c - one node's turn in a round: its rows, its coefficients, its launches. */
+#include <math.h>
+
+#include "gossip/inside.h"
+
+/* --- coefficients ----------------------------------------------------------------------------- */
+
+/* With every share a multiple of q = 2^-23 * 2^e, 2^e > factor / 2, sums of a sender's shares are
+ * multiples of q, at most about 2^24 of them: a float holds them exactly. */
+static double quantum(double factor) {
+    int exponent;
+    (void)frexp(factor, &exponent); /* factor = fraction * 2^exponent, fraction in [0.5, 1) */
+    return ldexp(1.0, exponent - 1 - 23);
+}
+
+float oct__gossip_share(const struct oct__gossip *gossip, int edge, double factor) {
+    const double q = quantum(factor);
+    return (float)(rint(factor * gossip->mix->weight[edge] / q) * q);
+}
+
+float oct__gossip_self_share(const struct oct__gossip *gossip, int node, double factor) {
+    const struct oct__mix *mix = gossip->mix;
+    double given = 0.0;
+    for (int e = mix->out_start[node]; e < mix->out_start[node + 1]; e++) {
+        given += (double)oct__gossip_share(gossip, mix->out_edge[e], factor);
+    }
+    return (float)-given;
+}
+
+/* --- rows ------------------------------------------------------------------------------------- */
+
+static void *row_of(const struct oct__turn *turn, void *rows) {
+    return (char *)rows + (size_t)turn->node * turn->gossip->config.n_elements * sizeof(float);
+}
+
+void *oct__turn_x(const struct oct__turn *turn) {
+    return row_of(turn, turn->gossip->config.x);
+}
+
+void *oct__turn_memory(const struct oct__turn *turn, enum oct__memory which) {
+    return row_of(turn, turn->gossip->memory[which]);
+}
+
+const struct oct__edge_replica *oct__turn_replica(const struct oct__turn *turn, int from, int to) {
+    return &turn->gossip->replicas[oct__gossip_find_replica(turn->gossip, from, to)];
+}
+
+/* --- launches --------------------------------------------------------------------------------- */
+
+static void *address(const void *at) {
+    return (void *)(uintptr_t)at;
+}
+
+static oct_status launch(const struct oct__turn *turn, enum oct__gossip_call_id id,
+                         const union oct__attr *attr, const void *a, const void *b, void *c) {
+    const struct oct__gossip_call *call = &turn->gossip->calls[id];
+    struct oct__args args = call->args;
+    args.attr = *attr;
+    args.t[0].at = address(a);
+    args.t[1].at = address(b);
+    args.t[2].at = c;
+    return oct__engine_run(&turn->lane->lane, call->op, &args);
+}
+
+oct_status oct__turn_add(const struct oct__turn *turn, const void *a, void *row) {
+    return launch(turn, OCT_CALL_ADD, &(union oct__attr){0}, a, row, row);
+}
+
+oct_status oct__turn_difference(const struct oct__turn *turn, const void *a, const void *b,
+                                void *out) {
+    return launch(turn, OCT_CALL_DIFFERENCE, &(union oct__attr){0}, a, b, out);
+}
+
+oct_status oct__turn_axpy(const struct oct__turn *turn, double factor, const void *a, void *row) {
+    const union oct__attr attr = {.row = {.factor = (float)factor}};
+    return launch(turn, OCT_CALL_AXPY, &attr, a, row, NULL);
+}
+
+static oct_status pack(const struct oct__turn *turn, const void *row, uint32_t salt, void *packet) {
+    const struct oct__gossip *gossip = turn->gossip;
+    const union oct__attr attr = {.packet = {.form = oct__gossip_form(gossip), .salt = salt}};
+    return launch(turn, gossip->is_dense ? OCT_CALL_PACK_DENSE : OCT_CALL_PACK, &attr, row, packet,
+                  NULL);
+}
+
+static oct_status fold(const struct oct__turn *turn, const void *packet, double factor, void *row) {
+    const struct oct__gossip *gossip = turn->gossip;
+    const union oct__attr attr = {
+        .packet = {.form = oct__gossip_form(gossip), .factor = (float)factor}};
+    return launch(turn, gossip->is_dense ? OCT_CALL_FOLD_DENSE : OCT_CALL_FOLD, &attr, packet, row,
+                  NULL);
+}
+
+static void *own_packet(const struct oct__turn *turn) {
+    return (char *)turn->gossip->packets + (size_t)turn->node * turn->gossip->packet_bytes;
+}
+
+oct_status oct__turn_pack(const struct oct__turn *turn, const void *row) {
+    return pack(turn, row, 0, own_packet(turn));
+}
+
+oct_status oct__turn_fold_own(const struct oct__turn *turn, double factor, void *row) {
+    return fold(turn, own_packet(turn), factor, row);
+}
+
+static oct_status fold_share(const struct oct__turn *turn, int edge, double factor, void *row) {
+    const float share = oct__gossip_share(turn->gossip, edge, factor);
+    return oct__turn_fold_received(turn, edge, (double)share, row);
+}
+
+oct_status oct__turn_fold_all(const struct oct__turn *turn, double factor, void *row) {
+    const struct oct__mix *mix = turn->gossip->mix;
+    const float self = oct__gossip_self_share(turn->gossip, turn->node, factor);
+    const int end = mix->in_start[turn->node + 1];
+    int e = mix->in_start[turn->node];
+    for (; e < end && mix->from[e] < turn->node; e++) {
+        OCT_TRY(fold_share(turn, e, factor, row));
+    }
+    OCT_TRY(oct__turn_fold_own(turn, (double)self, row));
+    for (; e < end; e++) {
+        OCT_TRY(fold_share(turn, e, factor, row));
+    }
+    return OCT_OK;
+}
+
+/* Packets of different edges differ in their random choices, too: the receiver names the stream. */
+oct_status oct__turn_pack_edge(const struct oct__turn *turn, int edge, const void *row) {
+    const struct oct__gossip *gossip = turn->gossip;
+    const struct oct__mix *mix = gossip->mix;
+    int e = mix->out_start[turn->node];
+    while (mix->out_edge[e] != edge) {
+        e++;
+    }
+    return pack(turn, row, (uint32_t)mix->to[e] + 1, oct__gossip_packet(gossip, edge));
+}
+
+oct_status oct__turn_fold_sent(const struct oct__turn *turn, int edge, double factor, void *row) {
+    return fold(turn, oct__gossip_packet(turn->gossip, edge), factor, row);
+}
+
+oct_status oct__turn_fold_received(const struct oct__turn *turn, int edge, double factor,
+                                   void *row) {
+    return fold(turn, turn->gossip->inbox[edge].packet, factor, row);
+}
+
+oct_status oct__gossip_average(struct oct__gossip *gossip) {
+    struct oct__args args = gossip->calls[OCT_CALL_MEAN].args;
+    args.t[0].at = gossip->config.x;
+    return oct__engine_run(&gossip->lanes[0].lane, OCT_OP_MEAN, &args);
+}

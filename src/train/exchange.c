@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* exchange.c - rounds of gossip over a transport, or by reference; counting bytes. */
+#include "train/exchange.h"
+
+#include "base/alloc.h"
+#include "compress/wire.h"
+
+oct_status oct__exchange_create(struct oct__gossip *gossip, const char *transport, uint64_t run,
+                                struct oct__exchange **out) {
+    void *memory;
+    OCT_TRY(oct__alloc(sizeof(struct oct__exchange), "exchange", &memory));
+    struct oct__exchange *exchange = memory;
+    exchange->gossip = gossip;
+    exchange->run = run;
+    size_t n_values = 0;
+    for (size_t i = 0; i < gossip->config.n_spans; i++) {
+        n_values += gossip->config.spans[i].count;
+    }
+    exchange->dense_bytes = oct__wire_dense(n_values);
+    oct_status status =
+        oct__transport_open(transport, gossip->config.n_nodes, &exchange->transport);
+    if (status != OCT_OK) {
+        oct__free(exchange);
+        return status;
+    }
+    *out = exchange;
+    return OCT_OK;
+}
+
+void oct__exchange_destroy(struct oct__exchange *exchange) {
+    if (!exchange) {
+        return;
+    }
+    if (exchange->arrived) {
+        struct oct__engine *engine = exchange->gossip->config.engine;
+        engine->free(engine, exchange->arrived);
+    }
+    oct__transport_close(exchange->transport);
+    oct__free(exchange->message);
+    oct__free(exchange->packet);
+    oct__free(exchange);
+}
+
+static oct_status host_room(void **at, size_t *capacity, size_t bytes) {
+    if (*capacity >= bytes) {
+        return OCT_OK;
+    }
+    void *memory;
+    OCT_TRY(oct__alloc(bytes, "message", &memory));
+    oct__free(*at);
+    *at = memory;
+    *capacity = bytes;
+    return OCT_OK;
+}
+
+static oct_status arrived_room(struct oct__exchange *exchange, size_t bytes) {
+    struct oct__engine *engine = exchange->gossip->config.engine;
+    if (exchange->arrived_capacity >= bytes) {
+        return OCT_OK;
+    }
+    if (exchange->arrived) {
+        engine->free(engine, exchange->arrived);
+        exchange->arrived = NULL;
+        exchange->arrived_capacity = 0;
+    }
+    OCT_TRY(engine->alloc(engine, bytes, "received packets", &exchange->arrived));
+    exchange->arrived_capacity = bytes;
+    return OCT_OK;
+}
+
+/* The packet that goes over an edge, where the host can read it. */
+static oct_status packet_on_host(struct oct__exchange *exchange, int edge, const void **out) {
+    struct oct__gossip *gossip = exchange->gossip;
+    struct oct__engine *engine = gossip->config.engine;
+    const size_t bytes = oct__gossip_form(gossip)->n_bytes;
+    if (engine->uses_host_memory) {
+        *out = oct__gossip_packet(gossip, edge);
+        return OCT_OK;
+    }
+    OCT_TRY(host_room(&exchange->packet, &exchange->packet_capacity, bytes));
+    OCT_TRY(engine->read(engine, exchange->packet, oct__gossip_packet(gossip, edge), bytes));
+    *out = exchange->packet;
+    return OCT_OK;
+}
+
+static void count(struct oct__exchange *exchange, uint64_t n_messages, uint64_t length) {
+    exchange->traffic.messages += n_messages;
+    exchange->traffic.bytes += n_messages * length;
+    exchange->traffic.dense += n_messages * exchange->dense_bytes;
+}
+
+/* Works out what every message of the round would be on the wire. Messages to several receivers are
+ * one packet, whose length is asked for once; dense ones all have the same length. */
+static oct_status count_round(struct oct__exchange *exchange) {
+    const struct oct__gossip *gossip = exchange->gossip;
+    const struct oct__packet_form *form = oct__gossip_form(gossip);
+    const struct oct__mix *mix = gossip->mix;
+    if (form->select == OCT_SELECT_ALL) {
+        count(exchange, (uint64_t)mix->n_edges, oct__wire_length(form, NULL));
+        return OCT_OK;
+    }
+    const int per_edge = oct__gossip_is_per_edge(gossip);
+    for (int node = 0; node < mix->n_nodes; node++) {
+        const int first = mix->out_start[node], end = mix->out_start[node + 1];
+        for (int at = first; at < end; at += per_edge ? 1 : end - first) {
+            const void *packet;
+            OCT_TRY(packet_on_host(exchange, mix->out_edge[at], &packet));
+            count(exchange, per_edge ? 1 : (uint64_t)(end - first), oct__wire_length(form, packet));
+        }
+    }
+    return OCT_OK;
+}
+
+static oct_status send_edge(struct oct__exchange *exchange, int from, int to, int edge) {
+    const struct oct__gossip *gossip = exchange->gossip;
+    const struct oct__packet_form *form = oct__gossip_form(gossip);
+    const struct oct__wire_header header = {.run = exchange->run,
+                                            .sender = (uint32_t)from,
+                                            .round = gossip->round,
+                                            .weight = gossip->sent_u[from]};
+    const void *packet;
+    size_t length;
+    OCT_TRY(packet_on_host(exchange, edge, &packet));
+    OCT_TRY(oct__wire_encode(form, &header, packet, exchange->message, exchange->message_capacity,
+                             &length));
+    OCT_TRY(
+        exchange->transport->kind->send(exchange->transport, from, to, exchange->message, length));
+    count(exchange, 1, length);
+    return OCT_OK;
+}
+
+static oct_status receive_edge(struct oct__exchange *exchange, int from, int to, int edge) {
+    struct oct__gossip *gossip = exchange->gossip;
+    struct oct__engine *engine = gossip->config.engine;
+    const struct oct__packet_form *form = oct__gossip_form(gossip);
+    struct oct__wire_header header;
+    const uint8_t *bytes;
+    size_t n_bytes;
+    OCT_TRY(exchange->transport->kind->receive(exchange->transport, from, to, &bytes, &n_bytes));
+    OCT_TRY(oct__wire_decode(form, bytes, n_bytes, &header, exchange->packet));
+    if (header.run != exchange->run || header.sender != (uint32_t)from ||
+        header.round != gossip->round) {
+        OCT_FAIL(CORRUPT,
+                 "a message from node %u of run %016llx, round %u, where node %d of run %016llx, "
+                 "round %u was expected: do all nodes run the same configuration?",
+                 header.sender, (unsigned long long)header.run, header.round, from,
+                 (unsigned long long)exchange->run, gossip->round);
+    }
+    const size_t room = (form->n_bytes + 63) & ~(size_t)63;
+    char *at = (char *)exchange->arrived + (size_t)edge * room;
+    OCT_TRY(engine->write(engine, at, exchange->packet, form->n_bytes));
+    gossip->inbox[edge] = (struct oct__delivery){.packet = at, .weight = header.weight};
+    return OCT_OK;
+}
+
+typedef oct_status edge_fn(struct oct__exchange *exchange, int from, int to, int edge);
+
+static oct_status each_edge(struct oct__exchange *exchange, edge_fn *task) {
+    const struct oct__mix *mix = exchange->gossip->mix;
+    for (int to = 0; to < mix->n_nodes; to++) {
+        for (int edge = mix->in_start[to]; edge < mix->in_start[to + 1]; edge++) {
+            oct_status status = task(exchange, mix->from[edge], to, edge);
+            if (status != OCT_OK) {
+                return oct__fail_within(status,
+                                        "message from node %d to node %d: ", mix->from[edge], to);
+            }
+        }
+    }
+    return OCT_OK;
+}
+
+static oct_status carry_round(struct oct__exchange *exchange) {
+    const struct oct__packet_form *form = oct__gossip_form(exchange->gossip);
+    const size_t room = (form->n_bytes + 63) & ~(size_t)63;
+    void *message = exchange->message;
+    oct_status status = host_room(&message, &exchange->message_capacity, oct__wire_most(form));
+    exchange->message = message;
+    OCT_TRY(status);
+    OCT_TRY(host_room(&exchange->packet, &exchange->packet_capacity, form->n_bytes));
+    OCT_TRY(arrived_room(exchange, (size_t)exchange->gossip->mix->n_edges * room));
+    OCT_TRY(each_edge(exchange, send_edge));
+    return each_edge(exchange, receive_edge);
+}
+
+oct_status oct__exchange_round(struct oct__exchange *exchange, uint32_t round, uint32_t step,
+                               int is_dense) {
+    struct oct__gossip *gossip = exchange->gossip;
+    const enum oct__mixing mixing = gossip->config.algorithm->mixing;
+    if (mixing == OCT_MIXING_NONE) {
+        return OCT_OK;
+    }
+    OCT_TRY(oct__gossip_begin(gossip, round, step, is_dense));
+    OCT_TRY(oct__gossip_send(gossip));
+    if (mixing == OCT_MIXING_AVERAGE) {
+        /* Everybody's row to one node and the average back: what a reduction cannot do without. */
+        count(exchange, 2 * ((uint64_t)gossip->config.n_nodes - 1), exchange->dense_bytes);
+    } else if (exchange->transport->kind->is_by_reference) {
+        OCT_TRY(count_round(exchange));
+    } else {
+        OCT_TRY(carry_round(exchange));
+    }
+    return oct__gossip_merge(gossip);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* exchange.h - a round of gossip from one node's memory to another's, and what it costs in bytes.
+ *
+ *     gossip packs  ->  wire encodes  ->  transport carries  ->  wire decodes  ->  gossip merges
+ *
+ * In one process the middle three can be left out: a receiver reads the packet where it lies, and
+ * only its exact length on the wire is worked out. Both ways give the same bits and the same count.
+ */
+#ifndef OCT_TRAIN_EXCHANGE_H
+#define OCT_TRAIN_EXCHANGE_H
+
+#include "gossip/gossip.h"
+#include "transport/transport.h"
+
+/* What has travelled. */
+struct oct__traffic {
+    uint64_t messages, bytes; /* over all edges, headers included */
+    uint64_t dense;           /* what as many messages of plain floats would be */
+};
+
+struct oct__exchange {
+    struct oct__gossip *gossip;       /* borrowed */
+    struct oct__transport *transport; /* owned */
+    uint64_t run;                     /* names the run in every message */
+    uint64_t dense_bytes;             /* of a message of plain floats */
+    struct oct__traffic traffic;
+    uint8_t *message; /* room for one */
+    size_t message_capacity;
+    void *packet; /* room for one on the host */
+    size_t packet_capacity;
+    void *arrived; /* packets that were carried, one for each edge of the round; engine memory */
+    size_t arrived_capacity;
+};
+
+OCT_MUST_CHECK oct_status oct__exchange_create(struct oct__gossip *gossip, const char *transport,
+                                               uint64_t run, struct oct__exchange **out);
+void oct__exchange_destroy(struct oct__exchange *exchange);
+
+/* One round: see oct__gossip_begin for the arguments. */
+OCT_MUST_CHECK oct_status oct__exchange_round(struct oct__exchange *exchange, uint32_t round,
+                                              uint32_t step, int is_dense);
+
+#endif

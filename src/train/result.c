@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* result.c - what a run has come to: figures, quantizers, the average model as a file. */
+#include <math.h>
+#include <string.h>
+
+#include "base/sha256.h"
+#include "nn/layer.h"
+#include "train/config.h"
+#include "train/safetensors.h"
+#include "train/trainer.h"
+
+/* SHA-256 of the average model: every parameter tensor's elements as little-endian f32, gaps left
+ * out. */
+static oct_status hash_average(struct oct_trainer *trainer, char text[OCT_SHA256_TEXT]) {
+    const struct oct__row *params = &trainer->graph.params;
+    float *values = trainer->cohort->host_row;
+    struct oct__sha256 sha;
+    OCT_TRY(oct__cohort_read_average(trainer->cohort, OCT_HOME_PARAM, values));
+    oct__sha256_init(&sha);
+    for (size_t i = 0; i < params->n_items; i++) {
+        const float *from = values + params->items[i].offset;
+        for (size_t j = 0; j < params->items[i].count; j++) {
+            uint32_t bits;
+            memcpy(&bits, &from[j], sizeof bits);
+            uint8_t bytes[4] = {(uint8_t)bits, (uint8_t)(bits >> 8), (uint8_t)(bits >> 16),
+                                (uint8_t)(bits >> 24)};
+            oct__sha256_add(&sha, bytes, sizeof bytes);
+        }
+    }
+    oct__sha256_text(&sha, text);
+    return OCT_OK;
+}
+
+/* Accuracies of the nodes' own models: the first `eval_nodes` of them, by itself all but at most
+ * NODES_MOST. One node is its own average. */
+#define NODES_MOST 64
+
+static oct_status test_nodes(struct oct_trainer *trainer, struct oct_result *result) {
+    const int64_t wanted = trainer->config->eval_nodes ? trainer->config->eval_nodes : NODES_MOST;
+    const int n = trainer->n_nodes < wanted ? trainer->n_nodes : (int)wanted;
+    double sum = 0.0, least = INFINITY, most = -INFINITY;
+    for (int node = 0; node < n; node++) {
+        double loss, own = trainer->test_accuracy;
+        if (trainer->n_nodes > 1) {
+            OCT_TRY(oct__cohort_evaluate(trainer->cohort, node, oct__trainer_report_evaluation,
+                                         trainer, &loss, &own));
+        }
+        sum += own;
+        least = own < least ? own : least;
+        most = own > most ? own : most;
+    }
+    result->accuracy_nodes = sum / n;
+    result->accuracy_least = least;
+    result->accuracy_most = most;
+    result->nodes_tested = n;
+    return OCT_OK;
+}
+
+static oct_status fill_result(struct oct_trainer *trainer, struct oct_result *out) {
+    if (!trainer->is_evaluated || trainer->evaluated_at != trainer->step + trainer->final_done) {
+        OCT_TRY(oct__trainer_evaluate(trainer));
+    }
+    const struct oct__traffic *all = &trainer->exchange->traffic, *last = &trainer->final_traffic;
+    struct oct_result result = {
+        .accuracy = trainer->test_accuracy,
+        .loss = trainer->test_loss,
+        .train_loss =
+            trainer->epoch_samples ? trainer->epoch_loss / (double)trainer->epoch_samples : 0,
+        .consensus_distance = trainer->distance,
+        .bytes_sent = all->bytes,
+        .bytes_final = last->bytes,
+        .bytes_dense = all->dense - last->dense,
+        .messages = all->messages - last->messages,
+        .samples_per_s = oct__trainer_samples_per_s(trainer),
+        .seconds = trainer->seconds,
+        .gossip_share =
+            trainer->train_seconds > 0 ? trainer->gossip_seconds / trainer->train_seconds : 0,
+        .epochs = trainer->epochs_done,
+        .n_parameters = (int64_t)oct__row_count(&trainer->graph.params),
+        .workspace_bytes = trainer->cohort->workspace_bytes + trainer->gossip->workspace_bytes,
+        .state_bytes = trainer->cohort->state_bytes + trainer->gossip->state_bytes,
+    };
+    OCT_TRY(test_nodes(trainer, &result));
+    OCT_TRY(hash_average(trainer, result.model_sha256));
+    *out = result;
+    return OCT_OK;
+}
+
+oct_status oct_trainer_result(struct oct_trainer *trainer, struct oct_result *out) {
+    if (!trainer || !out) {
+        OCT_FAIL(INVALID, "a result needs a trainer and a place to be returned");
+    }
+    oct_progress_fn *progress = trainer->hooks.progress;
+    trainer->hooks.progress = NULL; /* it may still ask to stop */
+    oct_status status = fill_result(trainer, out);
+    trainer->hooks.progress = progress;
+    return status;
+}
+
+void oct_trainer_watch(struct oct_trainer *trainer) {
+    if (trainer) {
+        trainer->watches = 1;
+    }
+}
+
+oct_status oct_trainer_quantizer(const struct oct_trainer *trainer, int index,
+                                 struct oct_quantizer *out) {
+    if (!trainer || !out) {
+        OCT_FAIL(INVALID, "a quantizer needs a trainer and a place to be returned");
+    }
+    const struct oct__program *program = trainer->cohort->step_program;
+    if (!trainer->has_watched || index < 0 || (size_t)index >= program->n_watches) {
+        OCT_FAIL(NOT_FOUND, "quantizer %d: %s", index,
+                 trainer->has_watched ? "there are fewer" : "none has been watched yet");
+    }
+    double sums[3] = {0};
+    for (int node = 0; node < trainer->n_nodes; node++) {
+        const float *found =
+            trainer->cohort->watched + ((size_t)node * program->n_watches + (size_t)index) * 4;
+        for (int i = 0; i < 3; i++) {
+            sums[i] += (double)found[i] / trainer->n_nodes;
+        }
+    }
+    const struct oct__watch *watch = &program->watches[index];
+    *out = (struct oct_quantizer){
+        .layer = trainer->graph.layers[watch->layer].name,
+        .is_gradient = watch->is_gradient,
+        .clipped = oct__watch_clips(program, watch) ? sums[0] : 0,
+        .zero = sums[1],
+        .scale = sums[2],
+    };
+    return OCT_OK;
+}
+
+/* Parameters and statistics as one row, which is what a file holds: a BatchNorm's running mean and
+ * variance are as much part of a trained model as its weights. */
+struct whole {
+    struct oct__row row;
+    float *values, *stats; /* the statistics follow the parameters */
+};
+
+static void whole_fini(struct whole *whole) {
+    oct__free(whole->row.items);
+    oct__free(whole->values);
+}
+
+static oct_status whole_init(const struct oct_graph *graph, struct whole *whole) {
+    const struct oct__row *parts[2] = {&graph->params, &graph->stats};
+    void *memory;
+    memset(whole, 0, sizeof *whole);
+    whole->row.n_elements = graph->params.n_elements + graph->stats.n_elements;
+    OCT_TRY(oct__alloc_array(graph->params.n_items + graph->stats.n_items, sizeof *whole->row.items,
+                             "tensor list", &memory));
+    whole->row.items = memory;
+    for (int part = 0; part < 2; part++) {
+        for (size_t i = 0; i < parts[part]->n_items; i++) {
+            struct oct__param *item = &whole->row.items[whole->row.n_items++];
+            *item = parts[part]->items[i];
+            item->offset += part ? graph->params.n_elements : 0;
+        }
+    }
+    oct_status status = oct__alloc_array(whole->row.n_elements, sizeof *whole->values,
+                                         "parameters and statistics", &memory);
+    if (status != OCT_OK) {
+        whole_fini(whole);
+        return status;
+    }
+    whole->values = memory;
+    whole->stats = whole->values + graph->params.n_elements;
+    return OCT_OK;
+}
+
+oct_status oct_trainer_save(struct oct_trainer *trainer, const char *path) {
+    if (!trainer || !path) {
+        OCT_FAIL(INVALID, "saving needs a trainer and a file name");
+    }
+    oct_status status;
+    struct oct__cohort *cohort = trainer->cohort;
+    struct whole whole;
+    double distance;
+    OCT_TRY(whole_init(&trainer->graph, &whole));
+    OCT_TRY_TO(out, oct__cohort_average(cohort, trainer->gossip->u, &distance));
+    OCT_TRY_TO(out, oct__cohort_read_average(cohort, OCT_HOME_PARAM, whole.values));
+    OCT_TRY_TO(out, oct__cohort_read_average(cohort, OCT_HOME_STAT, whole.stats));
+    status = oct__safetensors_save(path, &whole.row, whole.values);
+out:
+    whole_fini(&whole);
+    return status;
+}
+
+/* Momentum, and what neighbours know of each other, belong to the steps that led to the old
+ * parameters, so they start anew. */
+oct_status oct_trainer_load(struct oct_trainer *trainer, const char *path) {
+    if (!trainer || !path) {
+        OCT_FAIL(INVALID, "loading needs a trainer and a file name");
+    }
+    oct_status status;
+    struct oct__cohort *cohort = trainer->cohort;
+    struct whole whole;
+    OCT_TRY(whole_init(&trainer->graph, &whole));
+    OCT_TRY_TO(out, oct__safetensors_load(path, &whole.row, whole.values));
+    OCT_TRY_TO(out, oct__cohort_write(cohort, OCT_HOME_PARAM, whole.values));
+    OCT_TRY_TO(out, oct__cohort_write(cohort, OCT_HOME_STAT, whole.stats));
+    memset(whole.values, 0, trainer->graph.params.n_elements * sizeof *whole.values);
+    OCT_TRY_TO(out, oct__cohort_write(cohort, OCT_HOME_MOMENTUM, whole.values));
+    OCT_TRY_TO(out, oct__gossip_forget(trainer->gossip));
+    trainer->is_evaluated = 0;
+out:
+    whole_fini(&whole);
+    return status;
+}

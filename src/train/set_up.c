@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* set_up.c - everything a run needs, made from its configuration: data, network, cohort, gossip. */
+#include <math.h>
+#include <string.h>
+
+#include "base/parallel.h"
+#include "base/sha256.h"
+#include "models/model.h"
+#include "nn/layer.h"
+#include "train/checkpoint.h"
+#include "train/config.h"
+#include "train/trainer.h"
+
+#define CROP_PAD 4
+
+/* --- data ------------------------------------------------------------------------------------ */
+
+static oct_status open_data(struct oct_trainer *trainer, const struct oct_config *config) {
+    const struct oct_hooks *hooks = &trainer->hooks;
+    if (!hooks->train != !hooks->test) {
+        OCT_FAIL(INVALID, "your own data: both a training and a test set are needed");
+    }
+    if (hooks->train) {
+        trainer->train = hooks->train;
+        trainer->test = hooks->test;
+    } else {
+        const char *folder = config->data_dir[0] ? config->data_dir : NULL;
+        OCT_TRY(oct_dataset_open(config->data, folder, OCT_SPLIT_TRAIN, &trainer->owned_train));
+        OCT_TRY(oct_dataset_open(config->data, folder, OCT_SPLIT_TEST, &trainer->owned_test));
+        trainer->train = trainer->owned_train;
+        trainer->test = trainer->owned_test;
+    }
+    if (trainer->train->n_samples < 1 || trainer->test->n_samples < 1) {
+        OCT_FAIL(INVALID, "the %s set has no samples",
+                 trainer->train->n_samples < 1 ? "training" : "test");
+    }
+    return OCT_OK;
+}
+
+static oct_status check_count(const char *option, int64_t wanted, const char *set, int64_t has) {
+    if (wanted > has) {
+        OCT_FAIL(INVALID, "%s: %lld, but the %s set has %lld", option, (long long)wanted, set,
+                 (long long)has);
+    }
+    return OCT_OK;
+}
+
+/* Which samples each node learns from, and which are tested: the same ones whatever the seed, so
+ * that figures of different seeds compare. */
+static oct_status choose_samples(struct oct_trainer *trainer, const struct oct_config *config) {
+    const int64_t n_train = trainer->train->n_samples, n_test = trainer->test->n_samples;
+    OCT_TRY(check_count("samples", config->samples, "training", n_train));
+    OCT_TRY(check_count("test-samples", config->test_samples, "test", n_test));
+    const struct oct_partition_options options = {
+        .name = config->partition,
+        .n_nodes = (int)config->nodes,
+        .n_samples = config->samples,
+        .seed = (uint64_t)config->seed,
+    };
+    OCT_TRY(oct_partition_create(trainer->train, &options, &trainer->partition));
+    trainer->n_rows = config->samples ? config->samples : n_train;
+    trainer->n_test_rows = (uint32_t)(config->test_samples ? config->test_samples : n_test);
+    void *memory;
+    OCT_TRY(oct__alloc_array(trainer->n_test_rows, sizeof *trainer->test_rows, "test samples",
+                             &memory));
+    trainer->test_rows = memory;
+    return oct__subset(0, (uint32_t)n_test, trainer->n_test_rows, trainer->test_rows);
+}
+
+/* --- network and cohort ---------------------------------------------------------------------- */
+
+/* int8-sim is int8 on the engine that computes it in double. */
+static const char *engine_name(const struct oct_config *config) {
+    return strcmp(config->precision, "int8-sim") == 0 ? "sim" : config->engine;
+}
+
+static oct_status build_network(struct oct_trainer *trainer, const struct oct_config *config) {
+    const char *name = oct__config_norm(config);
+    const struct oct_norm_kind *norm = oct__norm_find(name);
+    if (!norm) {
+        OCT_FAIL(NOT_FOUND, "norm '%s' is not known; octet info lists them", name);
+    }
+    const struct oct_dataset *data = trainer->train;
+    OCT_TRY(oct__graph_init(&trainer->graph, data->height, data->width, data->channels,
+                            data->n_classes, norm));
+    if (oct__config_is_int8(config)) {
+        struct oct__recipe recipe;
+        OCT_TRY(oct__recipe_read(config->precision_recipe, &recipe));
+        recipe.stochastic = strcmp(config->activation_rounding, "stochastic") == 0;
+        oct__graph_quantize(&trainer->graph, &recipe);
+    }
+    if (trainer->hooks.model) {
+        oct_status status = trainer->hooks.model(&trainer->graph, trainer->hooks.model_context);
+        OCT_TRY(trainer->graph.status == OCT_OK ? OCT_OK : oct__graph_check(&trainer->graph));
+        if (status != OCT_OK) {
+            return oct__fail(status, "your own model's builder returned %s",
+                             oct_status_name(status));
+        }
+    } else {
+        OCT_TRY(oct__model_build(config->model, &trainer->graph));
+    }
+    return oct__graph_check(&trainer->graph);
+}
+
+static oct_status make_cohort(struct oct_trainer *trainer, const struct oct_config *config) {
+    OCT_TRY(oct__engine_open(engine_name(config), trainer->n_threads, &trainer->engine));
+    const int is_global = strcmp(config->momentum, "qgm") == 0;
+    struct oct__cohort_config cohort = {
+        .engine = trainer->engine,
+        .graph = &trainer->graph,
+        .train = trainer->train,
+        .test = trainer->test,
+        .n_nodes = trainer->n_nodes,
+        .n_threads = trainer->n_threads,
+        .batch = trainer->batch,
+        .pad = strcmp(config->augment, "crop-flip") == 0 ? CROP_PAD : 0,
+        .seed = (uint64_t)config->seed,
+        .beta = strcmp(config->momentum, "none") == 0 ? 0.0F : (float)config->beta,
+        .decay = (float)config->weight_decay,
+        .is_global = is_global,
+        .settles = is_global || trainer->algorithm->is_push_sum,
+        .partition = trainer->partition,
+        .test_rows = trainer->test_rows,
+        .n_test_rows = trainer->n_test_rows,
+    };
+    return oct__cohort_create(&cohort, &trainer->cohort);
+}
+
+/* --- gossip ---------------------------------------------------------------------------------- */
+
+static oct_status make_topology(struct oct_trainer *trainer, const struct oct_config *config) {
+    OCT_TRY(oct__algorithm_find(config->algorithm, &trainer->algorithm));
+    if (trainer->algorithm->mixing != OCT_MIXING_GOSSIP) {
+        return OCT_OK;
+    }
+    const struct oct_topology_options options = {
+        .name = config->topology,
+        .weights = config->weights[0] ? config->weights : NULL,
+        .n_nodes = (int)config->nodes,
+        .hold = (int)config->graph_hold,
+        .seed = (uint64_t)config->seed,
+    };
+    return oct_topology_create(&options, &trainer->topology);
+}
+
+/* Rounds that bring nodes a hundred times closer together: ln 100 / -ln |second eigenvalue|, which is
+ * that of all rounds before a topology repeats. */
+static oct_status rounds_to_agree(const struct oct_topology *topology, int64_t *out) {
+    struct oct_topology_info info;
+    double gap;
+    oct_topology_info(topology, &info);
+    oct_status status = oct_topology_spectral_gap(topology, &gap);
+    if (status == OCT_STATUS_UNSUPPORTED) {
+        OCT_FAIL(UNSUPPORTED,
+                 "compensation-rounds: give a number; by itself it follows from the spectral gap, "
+                 "which is not known here (%s)",
+                 oct_last_error());
+    }
+    OCT_TRY(status);
+    const double second = 1.0 - gap, rounds = info.period == 1 ? 1.0 : info.period * info.hold;
+    *out = (int64_t)ceil(rounds * (second < 1e-12 ? 1.0 : log(100.0) / -log(second)));
+    return OCT_OK;
+}
+
+/* The first bytes of a hash over every option that a result depends on: messages and checkpoints of
+ * another run are told apart by it. */
+static uint64_t run_number(const struct oct_config *config) {
+    struct oct__sha256 sha;
+    char text[OCT_SHA256_TEXT];
+    oct__sha256_init(&sha);
+    for (int i = 0; oct_option_at(i); i++) {
+        const char *name = oct_option_at(i)->name, *value = oct_config_get(config, name);
+        if (!oct__option_is_incidental(name)) {
+            oct__sha256_add(&sha, name, strlen(name) + 1);
+            oct__sha256_add(&sha, value, strlen(value) + 1);
+        }
+    }
+    oct__sha256_text(&sha, text);
+    uint64_t number = 0;
+    for (int i = 0; i < 16; i++) {
+        number = number << 4 | (uint64_t)(text[i] <= '9' ? text[i] - '0' : text[i] - 'a' + 10);
+    }
+    return number;
+}
+
+static oct_status make_gossip(struct oct_trainer *trainer, const struct oct_config *config) {
+    const struct oct__row *params = &trainer->graph.params;
+    const int64_t n_rounds = oct__trainer_rounds(trainer);
+    trainer->compensation = 0;
+    if (trainer->algorithm->compensates) {
+        trainer->compensation = config->compensation_rounds;
+        if (trainer->compensation == 0) {
+            OCT_TRY(rounds_to_agree(trainer->topology, &trainer->compensation));
+        }
+    } else if (config->compensation_rounds > 0) {
+        OCT_FAIL(INVALID, "compensation-rounds: algorithm %s has none (sc-sparse-push has)",
+                 config->algorithm);
+    }
+    if (n_rounds + config->final_gossip > UINT32_MAX) {
+        OCT_FAIL(INVALID, "final-gossip: more than %u rounds in all", UINT32_MAX);
+    }
+    void *memory;
+    OCT_TRY(oct__alloc_array(params->n_items, sizeof(struct oct__span), "spans", &memory));
+    struct oct__span *spans = memory;
+    for (size_t i = 0; i < params->n_items; i++) {
+        spans[i] = (struct oct__span){params->items[i].offset, params->items[i].count};
+    }
+    struct oct__gossip_config gossip = {
+        .engine = trainer->engine,
+        .algorithm = trainer->algorithm,
+        .topology = trainer->topology,
+        .spans = spans,
+        .n_spans = params->n_items,
+        .n_elements = params->n_elements,
+        .n_nodes = trainer->n_nodes,
+        .n_threads = trainer->n_threads,
+        .seed = (uint64_t)config->seed,
+        .gamma = config->gamma,
+        .has_dense_rounds = trainer->compensation > 0 || trainer->n_final > 0,
+        .has_two_ends = strcmp(config->transport, "inproc") != 0,
+        .x = oct__cohort_x(trainer->cohort),
+    };
+    oct_status status = oct__compression_read(config->compress, &gossip.compression);
+    if (status == OCT_OK) {
+        status = oct__gossip_create(&gossip, &trainer->gossip);
+    }
+    oct__free(spans);
+    OCT_TRY(status);
+    return oct__exchange_create(trainer->gossip, config->transport, run_number(config),
+                                &trainer->exchange);
+}
+
+/* --- the whole ------------------------------------------------------------------------------- */
+
+static oct_status count_steps(struct oct_trainer *trainer) {
+    int64_t samples_a_step = (int64_t)trainer->n_nodes * trainer->batch;
+    trainer->epoch_steps = (trainer->n_rows + samples_a_step - 1) / samples_a_step;
+    if (trainer->epoch_steps * trainer->n_epochs > UINT32_MAX) {
+        OCT_FAIL(INVALID, "epochs: %d epochs of %lld steps are more than %u steps",
+                 trainer->n_epochs, (long long)trainer->epoch_steps, UINT32_MAX);
+    }
+    return OCT_OK;
+}
+
+oct_status oct__trainer_set_up(struct oct_trainer *trainer, const struct oct_config *config) {
+    OCT_TRY(oct_config_copy(config, &trainer->config));
+    config = trainer->config;
+    trainer->schedule = oct__schedule_find(config->schedule);
+    if (!trainer->schedule) {
+        OCT_FAIL(NOT_FOUND, "schedule '%s' is not known; octet info lists them", config->schedule);
+    }
+    int n_threads = config->threads ? (int)config->threads : oct__parallel_width();
+    trainer->n_threads = n_threads < OCT_PARALLEL_MOST ? n_threads : OCT_PARALLEL_MOST;
+    trainer->n_nodes = (int)config->nodes;
+    trainer->batch = (int)config->batch;
+    trainer->n_epochs = (int)config->epochs;
+    trainer->rate = config->lr;
+    trainer->gossip_every = config->gossip_every;
+    OCT_TRY(make_topology(trainer, config)); /* cheap, and often what is wrong: first */
+    trainer->n_final =
+        trainer->algorithm->mixing == OCT_MIXING_GOSSIP ? (int)config->final_gossip : 0;
+    OCT_TRY(open_data(trainer, config));
+    OCT_TRY(choose_samples(trainer, config));
+    OCT_TRY(count_steps(trainer));
+    OCT_TRY(build_network(trainer, config));
+    OCT_TRY(make_cohort(trainer, config));
+    OCT_TRY(make_gossip(trainer, config));
+    void *memory;
+    OCT_TRY(oct__alloc_array((size_t)trainer->n_nodes, sizeof *trainer->nodes, "results", &memory));
+    trainer->nodes = memory;
+    OCT_TRY(config->resume[0] ? oct__trainer_resume(trainer, config->resume) : OCT_OK);
+    return config->checkpoint[0]
+               ? oct__checkpoint_prepare(config->checkpoint, (uint64_t)trainer->step)
+               : OCT_OK;
+}

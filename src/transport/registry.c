@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* registry.c - the transports there are. */
+#include "base/choose.h"
+#include "transport/transport.h"
+
+#define OCT_TRANSPORT(name) extern const struct oct_transport_kind oct_transport_##name;
+#include "transport/transports.def"
+#undef OCT_TRANSPORT
+
+static const void *const kinds[] = {
+#define OCT_TRANSPORT(name) &oct_transport_##name,
+#include "transport/transports.def"
+#undef OCT_TRANSPORT
+    NULL};
+
+const struct oct_transport_kind *oct__transport_at(int index) {
+    return oct__choice_at(kinds, OCT_COUNT_OF(kinds) - 1, index);
+}
+
+oct_status oct__transport_open(const char *name, int n_nodes, struct oct__transport **out) {
+    const void *found;
+    const char *options;
+    OCT_TRY(oct__choose("transport", name, kinds, &found, &options));
+    const struct oct_transport_kind *kind = found;
+    if (options) {
+        OCT_FAIL(INVALID, "transport '%s': it takes no options", name);
+    }
+    OCT_TRY(kind->open(n_nodes, out));
+    (*out)->kind = kind;
+    return OCT_OK;
+}
+
+void oct__transport_close(struct oct__transport *transport) {
+    if (transport) {
+        transport->kind->close(transport);
+    }
+}

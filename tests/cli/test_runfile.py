@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""octet train RUN.yaml: the file's options, the command line above them, each mistake at its line."""
+import os
+import tempfile
+
+from octet_cli import check, contains, environment, equal, finish, has_json, lacks, octet, octet_json
+
+with tempfile.TemporaryDirectory() as folder:
+    ENV = environment(XDG_STATE_HOME=folder)  # the database of runs
+
+    def write(text, name="run.yaml"):
+        path = os.path.join(folder, name)
+        with open(path, "wb") as file:
+            file.write(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    good = write("# a comment\ndata: synthetic:samples=64,classes=4,size=8\nbatch: 16\nnodes: 1\n"
+                 "augment: none\nthreads: 1\nepochs: 1\nlr: 0.05\nweight_decay: 5e-4\nskew: 0.5\n",
+                 "good.yaml")
+
+    probe = octet("train", write("nodes: 8x\n"), env=ENV)
+    if probe.code == 1 and "libyaml" in probe.err:
+        contains(probe.err, "libyaml-dev", "a build without libyaml names the package")
+        finish()
+
+    # --- what is taken -------------------------------------------------------------------------
+
+    if has_json():
+        config = octet_json("train", good, env=ENV)["config"]
+        for key, value in (("batch", 16), ("nodes", 1), ("epochs", 1), ("lr", 0.05), ("augment", "none"),
+                           ("weight_decay", 5e-4), ("partition", "skew:0.5"),
+                           ("data", "synthetic:samples=64,classes=4,size=8")):
+            equal(config.get(key), value, f"train good.yaml: {key}")
+        for arguments in ([good, "--batch", "8", "--skew", "0.25"], ["--batch", "8", "--skew", "0.25", good]):
+            config = octet_json("train", *arguments, env=ENV)["config"]
+            equal((config["batch"], config["partition"], config["epochs"]), (8, "skew:0.25", 1),
+                  f"train {' '.join(map(os.path.basename, arguments))}: the command line wins")
+        one = octet_json("train", good, env=ENV)
+        other = octet_json("train", *"--batch 16 --nodes 1 --augment none --threads 1 --epochs 1 --lr 0.05 "
+                           "--weight-decay 5e-4 --skew 0.5 --data synthetic:samples=64,classes=4,size=8".split(),
+                           env=ENV)
+        equal(one["model_sha256"], other["model_sha256"], "the file and the command line give one model")
+    else:
+        equal(octet("train", good, env=ENV).code, 0, "train good.yaml: exit")
+
+    # --- mistakes, each at its own line --------------------------------------------------------
+
+    for text, line, pieces in (
+            ("lr: 0.1\nnodes: 8x\n", 2, ["nodes is '8x'", "a whole number from 1 to 65536"]),
+            ("lr: 0.1\n\nskew: 0.8abc\n", 3, ["skew is '0.8abc'", "a number from 0 to 1"]),
+            ("skew: 0,8\nlr: 0.1\n", 1, ["skew is '0,8'", "a number from 0 to 1"]),
+            ("# one\n# two\n\nskew: nan\n", 4, ["skew is 'nan'"]),
+            ("lr: 0.1\nbatsh: 8\n", 2, ["'batsh' is no option", "did you mean 'batch'?"]),
+            ("lr: 0.1\nlr: 0.1\n", 2, ["lr is given twice, first in line 1"]),
+            ("skew: 1\npartition: skew:1\n", 2, ["partition sets the same as skew in line 1"]),
+            ("nodes: [8]\n", 1, ["nodes is a list"]),
+            ("train:\n  nodes: 8\n", 1, ["'train' is no option"]),
+            ("nodes: 8\nlr:\n", 2, ["lr has no value"]),
+            ("nodes: &n 8\nepochs: *n\n", 1, ["no anchors"]),
+            ("nodes: 8\n---\nnodes: 9\n", 2, ["a second document"]),
+            ("just words\n", 1, ["expected"]),
+            (b"nodes: 8\ndb: \xff\n", 2, ["not UTF-8"]),
+            (b"nodes: 8\n\0", 2, ["U+0000"])):
+        path = write(text)
+        done = octet("train", path, env=ENV)
+        equal((done.code, done.out), (2, ""), f"train with {text!r}: exit, stdout", done)
+        contains(done.err, f"{path}:{line}: ", f"train with {text!r}")
+        for piece in pieces:
+            contains(done.err, piece, f"train with {text!r}")
+        lacks(done.err, "\0", f"train with {text!r}")
+    # A value that the command line overrides is checked all the same.
+    done = octet("train", write("nodes: 8x\n"), "--nodes", "4", env=ENV)
+    equal(done.code, 2, "a wrong value under a right option: exit", done)
+    if has_json():
+        value = octet_json("train", write("lr: 0.1\nnodes: 8x\n"), code=2, env=ENV)
+        equal(value["error"]["status"], "INVALID", "a mistake in the file as JSON")
+        contains(value["error"]["message"], "run.yaml:2: ", "a mistake in the file as JSON")
+
+    missing = os.path.join(folder, "missing.yaml")
+    done = octet("train", missing, env=ENV)
+    check(done.code in (1, 2), f"train missing.yaml: exit {done.code}", done)
+    contains(done.err, missing, "train missing.yaml")
+    done = octet("train", good, good, env=ENV)
+    equal(done.code, 2, "two run files: exit", done)
+
+    # The example is as good as it looks.
+    example = os.path.join(os.environ.get("OCT_SOURCE", "."), "examples", "run.yaml")
+    done = octet("train", example, "--data", "synthetic:samples=64,size=8", "--samples", "0", "--nodes", "1",
+                 "--epochs", "0", env=ENV)
+    equal(done.code, 0, "examples/run.yaml: exit", done)
+
+finish()
