@@ -254,11 +254,13 @@ void oct__cohort_destroy(struct oct__cohort *cohort) {
 
 /* --- a step ---------------------------------------------------------------------------------- */
 
+/* What all nodes do in a step, or in settling it. */
 struct step_job {
     struct oct__cohort *cohort;
     uint32_t step;
     float learning_rate;
-    struct oct__node_step *nodes;
+    struct oct__node_step *nodes; /* of a step: its results */
+    const double *weights;        /* of settling */
 };
 
 struct oct__bases oct__cohort_bases(const struct oct__cohort *cohort,
@@ -307,17 +309,30 @@ static oct_status read_watches(struct oct__cohort *cohort, const struct oct__bas
     return OCT_OK;
 }
 
+/* Points a lane at the nodes of launch `item`. */
+static struct oct__bases begin_launch(const struct step_job *job, int item,
+                                      struct oct__cohort_lane *lane) {
+    const int first = item * job->cohort->step_program->form.n_nodes;
+    lane->lane.first_node = first;
+    lane->lane.step = job->step;
+    lane->lane.learning_rate = job->learning_rate;
+    lane->lane.watch = job->cohort->watch;
+    return oct__cohort_bases(job->cohort, lane, first);
+}
+
+static oct_status each_launch(struct step_job *job, oct__task *task) {
+    struct oct__cohort *cohort = job->cohort;
+    int n_launches = cohort->config.n_nodes / cohort->step_program->form.n_nodes;
+    return oct__parallel(cohort->n_lanes, n_launches, task, job);
+}
+
 static oct_status step_launch(void *context, int item, int worker) {
     const struct step_job *job = context;
     struct oct__cohort *cohort = job->cohort;
     const struct oct__program *program = cohort->step_program;
     struct oct__cohort_lane *lane = &cohort->lanes[worker];
-    const int n = program->form.n_nodes, first = item * n;
-    struct oct__bases bases = oct__cohort_bases(cohort, lane, first);
-    lane->lane.first_node = first;
-    lane->lane.step = job->step;
-    lane->lane.learning_rate = job->learning_rate;
-    lane->lane.watch = cohort->watch;
+    struct oct__bases bases = begin_launch(job, item, lane);
+    const int n = program->form.n_nodes, first = lane->lane.first_node;
     for (int i = 0; i < n; i++) {
         oct__sampler_batch(&cohort->samplers[first + i], cohort->train.dataset, job->step,
                            program->batch, cohort->config.pad, lane->picks);
@@ -342,29 +357,18 @@ static oct_status step_launch(void *context, int item, int worker) {
 
 oct_status oct__cohort_step(struct oct__cohort *cohort, uint32_t step, float learning_rate,
                             struct oct__node_step *nodes) {
-    struct step_job job = {cohort, step, learning_rate, nodes};
-    int n_launches = cohort->config.n_nodes / cohort->step_program->form.n_nodes;
-    oct_status status = oct__parallel(cohort->n_lanes, n_launches, step_launch, &job);
+    struct step_job job = {cohort, step, learning_rate, nodes, NULL};
+    oct_status status = each_launch(&job, step_launch);
     return status == OCT_OK ? OCT_OK : oct__fail_within(status, "step %u: ", step);
 }
 
-struct settle_job {
-    struct oct__cohort *cohort;
-    uint32_t step;
-    float learning_rate;
-    const double *weights;
-};
-
 static oct_status settle_launch(void *context, int item, int worker) {
-    const struct settle_job *job = context;
+    const struct step_job *job = context;
     struct oct__cohort *cohort = job->cohort;
     const struct oct__program *program = cohort->step_program;
     struct oct__cohort_lane *lane = &cohort->lanes[worker];
-    const int n = program->form.n_nodes, first = item * n;
-    struct oct__bases bases = oct__cohort_bases(cohort, lane, first);
-    lane->lane.first_node = first;
-    lane->lane.step = job->step;
-    lane->lane.learning_rate = job->learning_rate;
+    struct oct__bases bases = begin_launch(job, item, lane);
+    const int n = program->form.n_nodes, first = lane->lane.first_node;
     for (int i = 0; i < n; i++) {
         float weight = (float)job->weights[first + i];
         char *at = (char *)bases.at[OCT_HOME_WEIGHT] + (size_t)i * bases.stride[OCT_HOME_WEIGHT];
@@ -379,9 +383,8 @@ oct_status oct__cohort_settle(struct oct__cohort *cohort, uint32_t step, float l
     if (!cohort->config.settles) {
         return OCT_OK;
     }
-    struct settle_job job = {cohort, step, learning_rate, weights};
-    int n_launches = cohort->config.n_nodes / cohort->step_program->form.n_nodes;
-    return oct__parallel(cohort->n_lanes, n_launches, settle_launch, &job);
+    struct step_job job = {cohort, step, learning_rate, NULL, weights};
+    return each_launch(&job, settle_launch);
 }
 
 void *oct__cohort_x(const struct oct__cohort *cohort) {

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/little.h"
 #include "base/text.h"
 
 #define HEADER_MOST ((size_t)16 << 20)
@@ -59,34 +60,18 @@ static oct_status make_header(const struct oct__row *row, struct oct__text *text
     return end_header(text);
 }
 
-static void put_little(uint64_t value, uint8_t *bytes, int n) {
-    for (int i = 0; i < n; i++) {
-        bytes[i] = (uint8_t)(value >> (8 * i));
-    }
-}
-
-static uint64_t get_little(const uint8_t *bytes, int n) {
-    uint64_t value = 0;
-    for (int i = 0; i < n; i++) {
-        value |= (uint64_t)bytes[i] << (8 * i);
-    }
-    return value;
-}
-
 static int write_all(FILE *file, const char *header, size_t n_header, const struct oct__row *row,
                      const float *values) {
     uint8_t length[8];
-    put_little(n_header, length, 8);
+    oct__put_little(length, n_header, 8);
     if (fwrite(length, 1, 8, file) != 8 || fwrite(header, 1, n_header, file) != n_header) {
         return 0;
     }
     for (size_t i = 0; i < row->n_items; i++) {
         const float *from = values + row->items[i].offset;
         for (size_t j = 0; j < row->items[i].count; j++) {
-            uint32_t bits;
             uint8_t bytes[4];
-            memcpy(&bits, &from[j], sizeof bits);
-            put_little(bits, bytes, 4);
+            oct__put_little(bytes, oct__float_bits(from[j]), 4);
             if (fwrite(bytes, 1, 4, file) != 4) {
                 return 0;
             }
@@ -179,7 +164,7 @@ oct_status oct__sections_head(const struct oct__section *sections, size_t n_sect
                     n_sections, text.n_bytes, HEADER_MOST);
     }
     OCT_TRY_TO(out, oct__alloc(8 + text.n_bytes, "header", &bytes));
-    put_little(text.n_bytes, bytes, 8);
+    oct__put_little(bytes, text.n_bytes, 8);
     memcpy((uint8_t *)bytes + 8, text.at, text.n_bytes);
     *head = bytes;
     *n_head = 8 + text.n_bytes;
@@ -193,9 +178,7 @@ void oct__section_pack(const struct oct__row *row, const float *values, uint8_t 
     for (size_t i = 0; i < row->n_items; i++) {
         const float *from = values + row->items[i].offset;
         for (size_t j = 0; j < row->items[i].count; j++, bytes += 4) {
-            uint32_t bits;
-            memcpy(&bits, &from[j], sizeof bits);
-            put_little(bits, bytes, 4);
+            oct__put_little(bytes, oct__float_bits(from[j]), 4);
         }
     }
 }
@@ -205,8 +188,7 @@ void oct__section_unpack(const struct oct__row *row, const uint8_t *bytes, float
     for (size_t i = 0; i < row->n_items; i++) {
         float *to = values + row->items[i].offset;
         for (size_t j = 0; j < row->items[i].count; j++, bytes += 4) {
-            uint32_t bits = (uint32_t)get_little(bytes, 4);
-            memcpy(&to[j], &bits, sizeof bits);
+            to[j] = oct__bits_float(oct__get_little_32(bytes));
         }
     }
 }
@@ -366,8 +348,7 @@ static oct_status store(const struct cursor *c, const struct entry *e, size_t n_
         }
         const uint8_t *from = c->bytes + c->end + e->offsets[0];
         for (size_t j = 0; j < p->count; j++) {
-            uint32_t bits = (uint32_t)get_little(from + 4 * j, 4);
-            memcpy(&values[p->offset + j], &bits, sizeof bits);
+            values[p->offset + j] = oct__bits_float(oct__get_little_32(from + 4 * j));
         }
         begins[i] = (size_t)e->offsets[0] + 1;
         return OCT_OK;
@@ -427,7 +408,7 @@ static oct_status read_tensors(struct cursor *c, size_t n_data, const struct oct
 
 oct_status oct__safetensors_length(const char *name, const uint8_t first[8], uint64_t n_bytes,
                                    size_t *n_header) {
-    uint64_t length = get_little(first, 8);
+    uint64_t length = oct__get_little(first, 8);
     if (length > HEADER_MOST || length > n_bytes - 8) {
         OCT_FAIL(CORRUPT,
                  "%s: header of %llu bytes in a file of %llu: truncated, or no safetensors "

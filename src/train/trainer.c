@@ -219,6 +219,13 @@ static oct_status keep(struct oct_trainer *trainer, oct_status status) {
     return status;
 }
 
+/* Time goes by in pieces, so that a checkpoint has all of it. */
+static void count_seconds(struct oct_trainer *trainer) {
+    const double now = oct__seconds();
+    trainer->seconds += now - trainer->started;
+    trainer->started = now;
+}
+
 oct_status oct_trainer_run(struct oct_trainer *trainer) {
     if (!trainer) {
         OCT_FAIL(INVALID, "running needs a trainer");
@@ -226,8 +233,10 @@ oct_status oct_trainer_run(struct oct_trainer *trainer) {
     trainer->started = oct__seconds();
     oct_status status = OCT_OK;
     while (status == OCT_OK && trainer->epochs_done < trainer->n_epochs) {
-        status = keep(trainer, run_epoch(trainer));
+        status = run_epoch(trainer);
+        count_seconds(trainer);
+        status = keep(trainer, status);
+        count_seconds(trainer);
     }
-    trainer->seconds += oct__seconds() - trainer->started;
     return status;
 }
