@@ -16,6 +16,7 @@
 #include "compress/compress.h"
 #include "data/partition.h"
 #include "nn/recipe.h"
+#include "train/momentum.h"
 
 /* The choices that are not plug-ins. */
 static const char *const precisions[] = {"int8", "fp32", "int8-sim", NULL};
@@ -437,7 +438,14 @@ const char *oct_config_get(const struct oct_config *config, const char *name) {
     if (!config || row < 0) {
         return NULL;
     }
-    return row == OCT__OPTION_norm ? oct__config_norm(config) : config->text[row];
+    switch (row) {
+    case OCT__OPTION_norm:
+        return oct__config_norm(config);
+    case OCT__OPTION_momentum:
+        return oct__config_momentum(config);
+    default:
+        return config->text[row];
+    }
 }
 
 int oct_config_is_set(const struct oct_config *config, const char *name) {

@@ -3,12 +3,14 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/parallel.h"
 #include "base/sha256.h"
 #include "models/model.h"
 #include "nn/layer.h"
 #include "train/checkpoint.h"
 #include "train/config.h"
+#include "train/momentum.h"
 #include "train/trainer.h"
 
 #define CROP_PAD 4
@@ -102,9 +104,23 @@ static oct_status build_network(struct oct_trainer *trainer, const struct oct_co
     return oct__graph_check(&trainer->graph);
 }
 
+/* Somebody may want quasi-global momentum where it does not hold, in a short run say. */
+static void warn_of_growth(const struct oct_config *config) {
+    const double growth = strcmp(config->momentum, "qgm") == 0 ? oct__config_growth(config) : 0.0;
+    if (growth > OCT_GROWTH_STABLE) {
+        oct__log(OCT_LOG_WARNING,
+                 "momentum qgm is unstable on this graph: without gradients, differences between "
+                 "nodes grow by %.2g %% a round; lower beta, or use momentum local, an undirected "
+                 "graph or a gamma near 1",
+                 100.0 * (growth - 1.0));
+    }
+}
+
 static oct_status make_cohort(struct oct_trainer *trainer, const struct oct_config *config) {
     OCT_TRY(oct__engine_open(engine_name(config), trainer->n_threads, &trainer->engine));
-    const int is_global = strcmp(config->momentum, "qgm") == 0;
+    const char *momentum = oct__config_momentum(config);
+    const int is_global = strcmp(momentum, "qgm") == 0;
+    warn_of_growth(config);
     struct oct__cohort_config cohort = {
         .engine = trainer->engine,
         .graph = &trainer->graph,
@@ -115,7 +131,7 @@ static oct_status make_cohort(struct oct_trainer *trainer, const struct oct_conf
         .batch = trainer->batch,
         .pad = strcmp(config->augment, "crop-flip") == 0 ? CROP_PAD : 0,
         .seed = (uint64_t)config->seed,
-        .beta = strcmp(config->momentum, "none") == 0 ? 0.0F : (float)config->beta,
+        .beta = strcmp(momentum, "none") == 0 ? 0.0F : (float)config->beta,
         .decay = (float)config->weight_decay,
         .is_global = is_global,
         .settles = is_global || trainer->algorithm->is_push_sum,
@@ -128,11 +144,7 @@ static oct_status make_cohort(struct oct_trainer *trainer, const struct oct_conf
 
 /* --- gossip ---------------------------------------------------------------------------------- */
 
-static oct_status make_topology(struct oct_trainer *trainer, const struct oct_config *config) {
-    OCT_TRY(oct__algorithm_find(config->algorithm, &trainer->algorithm));
-    if (trainer->algorithm->mixing != OCT_MIXING_GOSSIP) {
-        return OCT_OK;
-    }
+oct_status oct__config_topology(const struct oct_config *config, struct oct_topology **out) {
     const struct oct_topology_options options = {
         .name = config->topology,
         .weights = config->weights[0] ? config->weights : NULL,
@@ -140,7 +152,15 @@ static oct_status make_topology(struct oct_trainer *trainer, const struct oct_co
         .hold = (int)config->graph_hold,
         .seed = (uint64_t)config->seed,
     };
-    return oct_topology_create(&options, &trainer->topology);
+    return oct_topology_create(&options, out);
+}
+
+static oct_status make_topology(struct oct_trainer *trainer, const struct oct_config *config) {
+    OCT_TRY(oct__algorithm_find(config->algorithm, &trainer->algorithm));
+    if (trainer->algorithm->mixing != OCT_MIXING_GOSSIP) {
+        return OCT_OK;
+    }
+    return oct__config_topology(config, &trainer->topology);
 }
 
 /* Rounds that bring nodes a hundred times closer together: ln 100 / -ln |second eigenvalue|, which is

@@ -177,6 +177,8 @@ static void options_in_force(void **state) {
             assert_string_equal(value, "it's a\n\"file\"");
         } else if (strcmp(name, "norm") == 0) {
             assert_string_equal(value, "evonorm-s0"); /* what it came to */
+        } else if (strcmp(name, "momentum") == 0) {
+            assert_string_equal(value, "qgm"); /* likewise */
         } else if (!is_given) {
             assert_string_equal(value, oct_option_at(i)->fallback);
         }

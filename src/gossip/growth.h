@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* growth.h - whether quasi-global momentum holds on a graph.
+ *
+ * Quasi-global momentum follows how a node moves *after* gossip, so what gossip does to a
+ * disagreement comes back as momentum. On undirected graphs that dies out. Around a directed ring
+ * disagreements travel, the momentum arrives late, and with many nodes or a small gamma they grow:
+ * slowly in a short run, and without bound in a long one.
+ */
+#ifndef OCT_GOSSIP_GROWTH_H
+#define OCT_GOSSIP_GROWTH_H
+
+#include "base/fail.h"
+#include "topology/topology.h"
+
+/* The factor by which a disagreement and its momentum grow from round to round in the long run
+ * when there are no gradients: above 1 quasi-global momentum with coefficient `beta` is unstable there. It is found by
+ * letting it happen, with one number a node. */
+OCT_MUST_CHECK oct_status oct__qgm_growth(const struct oct_topology *topology, double gamma,
+                                          double beta, double *out);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* momentum.h - whose momentum a run has when its options do not say. */
+#ifndef OCT_TRAIN_MOMENTUM_H
+#define OCT_TRAIN_MOMENTUM_H
+
+#include "train/config.h"
+
+/* "qgm", "local" or "none": the option, or by itself quasi-global where nodes talk and it holds on
+ * their graph, else local. */
+const char *oct__config_momentum(const struct oct_config *config);
+
+/* How a disagreement grows from round to round with quasi-global momentum; 0 when nobody talks or
+ * the options do not make a graph. */
+double oct__config_growth(const struct oct_config *config);
+
+/* The graph that the options ask for (set_up.c). */
+struct oct_topology;
+OCT_MUST_CHECK oct_status oct__config_topology(const struct oct_config *config,
+                                               struct oct_topology **out);
+
+/* Growth up to this is called stable: a disagreement needs more than a thousand rounds to double. */
+#define OCT_GROWTH_STABLE 1.0005
+
+#endif

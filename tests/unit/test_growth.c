@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_growth.c - how quasi-global momentum lets a disagreement grow, against the formula, and which
+ * momentum a run has by itself. */
+#include <complex.h>
+#include <math.h>
+
+#include <octet/config.h>
+
+#include "gossip/growth.h"
+#include "support/check.h"
+#include "train/momentum.h"
+
+static struct oct_topology *topology_of(const char *name, const char *weights, int n_nodes) {
+    struct oct_topology *topology = NULL;
+    const struct oct_topology_options options = {
+        .name = name, .weights = weights, .n_nodes = n_nodes, .seed = 1};
+    EXPECT_OK(oct_topology_create(&options, &topology));
+    return topology;
+}
+
+/* A round multiplies a mode of W by l = 1 + gamma (lambda - 1). With x~ = z - b^2 m, z' = l x~ and
+ * m' = b m + (1 - b)(z - z'), (z, m) is multiplied by a matrix of trace t and determinant d. */
+static double root(double complex l, double b) {
+    const double complex a11 = l, a12 = -l * b * b, a21 = (1 - b) * (1 - l);
+    const double complex a22 = b + (1 - b) * l * b * b;
+    const double complex t = a11 + a22, d = a11 * a22 - a12 * a21;
+    const double complex s = csqrt(t * t - 4 * d);
+    return fmax(cabs((t + s) / 2), cabs((t - s) / 2));
+}
+
+/* The modes of a ring whose nodes give 1/2 to the next, or 1/3 to both sides. */
+static double ring_growth(int n, int is_directed, double gamma, double beta) {
+    double most = beta + (1 - beta) * beta * beta; /* of a momentum that all nodes share */
+    for (int k = 1; k < n; k++) {
+        const double angle = 2 * acos(-1.0) * k / n;
+        const double complex turn = cos(angle) + I * sin(angle);
+        const double complex lambda =
+            is_directed ? (1 + turn) / 2 : (double complex)((1 + 2 * cos(angle)) / 3);
+        most = fmax(most, root(1 + gamma * (lambda - 1), beta));
+    }
+    return most;
+}
+
+static void rings(void **state) {
+    (void)state;
+    static const int sizes[] = {4, 8, 16, 32};
+    static const double gammas[] = {1, 0.2, 0.02}, betas[] = {0.9, 0.5};
+    for (int directed = 0; directed < 2; directed++) {
+        for (size_t n = 0; n < OCT_COUNT_OF(sizes); n++) {
+            struct oct_topology *ring =
+                topology_of(directed ? "directed-ring" : "ring", NULL, sizes[n]);
+            for (size_t g = 0; g < OCT_COUNT_OF(gammas); g++) {
+                for (size_t b = 0; b < OCT_COUNT_OF(betas); b++) {
+                    double growth = -1;
+                    EXPECT_OK(oct__qgm_growth(ring, gammas[g], betas[b], &growth));
+                    const double expected = ring_growth(sizes[n], directed, gammas[g], betas[b]);
+                    print_message("%s ring of %d, gamma %g, beta %g: %.5f, formula %.5f\n",
+                                  directed ? "directed" : "undirected", sizes[n], gammas[g],
+                                  betas[b], growth, expected);
+                    assert_true(fabs(growth - expected) < 4e-4);
+                    assert_true(directed || growth < 1.0);
+                }
+            }
+            oct_topology_destroy(ring);
+        }
+    }
+}
+
+/* With push-sum weights that differ from node to node it is z that must agree. */
+static void irregular_graphs(void **state) {
+    (void)state;
+    static const char *const names[] = {"star", "chain", "erdos-renyi", "base-k", "complete"};
+    for (size_t i = 0; i < OCT_COUNT_OF(names); i++) {
+        struct oct_topology *topology = topology_of(names[i], NULL, 9);
+        double growth = -1;
+        EXPECT_OK(oct__qgm_growth(topology, 1, 0.9, &growth));
+        print_message("%s of 9: %.5f\n", names[i], growth);
+        assert_true(growth >= 0 && growth < 1.0);
+        oct_topology_destroy(topology);
+    }
+}
+
+static void by_itself(void **state) {
+    (void)state;
+    static const struct {
+        const char *nodes, *topology, *algorithm, *compress, *momentum, *expected;
+    } cases[] = {
+        {"8", "directed-ring", "choco", "int8", NULL, "qgm"},
+        {"16", "directed-ring", "choco", "int8", NULL, "local"},
+        {"8", "directed-ring", "choco", "topk:0.99", NULL, "local"},
+        {"16", "directed-ring", "choco", "int8", "qgm", "qgm"},
+        {"16", "ring", "choco", "topk:0.99", NULL, "qgm"},
+        {"16", "torus", "choco", "none", NULL, "qgm"},
+        {"1", "directed-ring", "choco", "int8", NULL, "local"},
+        {"8", "ring", "none", "int8", NULL, "local"},
+        {"8", "ring", "allreduce", "int8", NULL, "local"},
+        {"7", "torus", "choco", "int8", NULL, "local"}, /* no such torus: said elsewhere */
+    };
+    for (size_t i = 0; i < OCT_COUNT_OF(cases); i++) {
+        struct oct_config *config = NULL;
+        EXPECT_OK(oct_config_create(&config));
+        EXPECT_OK(oct_config_set(config, "nodes", cases[i].nodes));
+        EXPECT_OK(oct_config_set(config, "topology", cases[i].topology));
+        EXPECT_OK(oct_config_set(config, "algorithm", cases[i].algorithm));
+        EXPECT_OK(oct_config_set(config, "compress", cases[i].compress));
+        if (cases[i].momentum) {
+            EXPECT_OK(oct_config_set(config, "momentum", cases[i].momentum));
+        }
+        print_message("%s nodes, %s, %s, %s: %s, growth %.5f\n", cases[i].nodes, cases[i].topology,
+                      cases[i].algorithm, cases[i].compress, oct_config_get(config, "momentum"),
+                      oct__config_growth(config));
+        assert_string_equal(oct_config_get(config, "momentum"), cases[i].expected);
+        oct_config_destroy(config);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rings),
+        cmocka_unit_test(irregular_graphs),
+        cmocka_unit_test(by_itself),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
