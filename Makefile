@@ -9,7 +9,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 # What `make run` trains: the defaults (8 nodes on a directed ring, skew 0.8, CHOCO with quasi-global momentum, int8
 # messages and arithmetic, ResNet-20 on Fashion-MNIST), cut to a minute and a half on two cores. Anything in ARGS
 # comes after and wins.
-DEMO = --samples 25000 --epochs 4 --batch 8 --lr 0.05 --augment none
+DEMO = --samples 25000 --epochs 3 --batch 8 --lr 0.05 --schedule cosine --augment none
 ARGS ?=
 
 octet = build/release/octet

@@ -138,8 +138,8 @@ oct_status oct__bench_step(const struct oct_config *config, int n_nodes, double 
     OCT_TRY(open_trainer(config, n_nodes, &trainer));
     struct oct__step_time time = {
         .precision = config->precision,
-        .workspace_bytes = trainer->cohort->workspace_bytes,
-        .state_bytes = trainer->cohort->state_bytes,
+        .workspace_bytes = trainer->cohort->workspace_bytes + trainer->gossip->workspace_bytes,
+        .state_bytes = trainer->cohort->state_bytes + trainer->gossip->state_bytes,
         .wire_bytes = (uint64_t)oct__row_count(&trainer->graph.params) * sizeof(float),
     };
     oct_status status = measure(trainer, seconds, &time);

@@ -47,7 +47,7 @@ static oct_status check_count(const char *option, int64_t wanted, const char *se
     return OCT_OK;
 }
 
-/* Which samples each node learns from, and which are tested: the same ones whatever the seed, so
+/* Which samples each node learns from, and which are tested: those the same whatever the seed, so
  * that figures of different seeds compare. */
 static oct_status choose_samples(struct oct_trainer *trainer, const struct oct_config *config) {
     const int64_t n_train = trainer->train->n_samples, n_test = trainer->test->n_samples;
