@@ -30,8 +30,8 @@ enum oct__purpose {
     OCT_PURPOSE_ROUND_VALUE,    /* quantizing the layer's value itself, where that is by chance */
     OCT_PURPOSE_TOPOLOGY,       /* random graph number `step` */
     OCT_PURPOSE_PARTITION,      /* dealing samples out; layer as the plug-in likes */
-    OCT_PURPOSE_PACK_SELECT,    /* one word for each element of the row that random selection packs */
-    OCT_PURPOSE_PACK_ROUND,     /* coding a row's values by chance; layer: the packet's salt */
+    OCT_PURPOSE_PACK_SELECT, /* one word for each element of the row that random selection packs */
+    OCT_PURPOSE_PACK_ROUND,  /* coding a row's values by chance; layer: the packet's salt */
 };
 
 struct oct__stream {

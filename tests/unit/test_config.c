@@ -69,7 +69,7 @@ static void table_rows_are_complete(void **state) {
             assert_true(option->most <= 0x1p53); /* read_number counts on it */
         }
         if (option->type == OCT_OPTION_CHOICE) {
-            int fits = option->fallback[0] == '\0'; /* depends on other options */
+            int fits = option->fallback[0] == '\0';         /* depends on other options */
             size_t length = strcspn(option->fallback, ":"); /* options may follow: "skew:0.8" */
             for (int i = 0; oct_option_choice(option, i); i++) {
                 const char *choice = oct_option_choice(option, i);
@@ -293,8 +293,8 @@ static void slips_are_counted(void **state) {
     static const struct {
         const char *given, *meant;
     } rows[] = {
-        {"epochz", "epochs"}, {"eopchs", "epochs"}, {"epoochs", "epochs"},  {"thread", "threads"},
-        {"date", "data"},     {"dir", NULL},        {"we", "weights"}, {"lrr", "lr"},
+        {"epochz", "epochs"}, {"eopchs", "epochs"}, {"epoochs", "epochs"}, {"thread", "threads"},
+        {"date", "data"},     {"dir", NULL},        {"we", "weights"},     {"lrr", "lr"},
         {"xyz", NULL},        {"modelnorm", NULL},
     };
     struct oct_config *config = fresh();
