@@ -262,6 +262,15 @@ static oct_status inspect(struct oct_runs *runs, int *is_new) {
     return OCT_OK;
 }
 
+/* In one transaction, so that a process that makes the tables just now is seen before or after it
+ * has, and never half-way. */
+static oct_status look(struct oct_runs *runs, int *is_new) {
+    OCT_TRY(execute(runs, NULL, "BEGIN", ""));
+    oct_status status = inspect(runs, is_new);
+    sqlite3_exec(runs->db, "ROLLBACK", NULL, NULL, NULL); /* nothing was written */
+    return status;
+}
+
 /* Several processes may find the file empty; the first makes the tables, the others see them. */
 static oct_status create_tables(struct oct_runs *runs) {
     int is_new = 0;
@@ -297,7 +306,7 @@ static oct_status connect(struct oct_runs *runs) {
     sqlite3_db_config(runs->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
     sqlite3_db_config(runs->db, SQLITE_DBCONFIG_ENABLE_FKEY, 1, NULL);
     int is_new = 0;
-    OCT_TRY(inspect(runs, &is_new));
+    OCT_TRY(look(runs, &is_new));
     return is_new ? create_tables(runs) : OCT_OK;
 }
 
