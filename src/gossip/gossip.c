@@ -169,8 +169,7 @@ static oct_status make_memory(struct oct__gossip *gossip) {
     struct oct__engine *engine = config->engine;
     const struct oct_algorithm_kind *algorithm = config->algorithm;
     const size_t bytes = (size_t)config->n_nodes * row_bytes(gossip);
-    const int is_by_edge = gossip->is_changing && algorithm->has_edge_replicas;
-    for (int i = 0; i < OCT_MEMORY_COUNT && !is_by_edge; i++) {
+    for (int i = 0; i < OCT_MEMORY_COUNT && !oct__gossip_is_by_edge(gossip); i++) {
         if (algorithm->memory & 1U << i) {
             OCT_TRY(engine->alloc(engine, bytes, oct__memory_name[i], &gossip->memory[i]));
             gossip->state_bytes += bytes;
@@ -193,7 +192,8 @@ static oct_status make_gossip(struct oct__gossip *gossip) {
     OCT_TRY(make_forms(gossip));
     OCT_TRY(make_memory(gossip));
     /* What the period will need; a graph that never repeats may ask for more. */
-    const int n_edges = config->n_nodes * info.most_degree;
+    const int64_t most = (int64_t)config->n_nodes * info.most_degree;
+    const int n_edges = (int)(info.period > 0 && info.n_edges < most ? info.n_edges : most);
     const int n_slots =
         oct__gossip_is_per_edge(gossip) && n_edges > config->n_nodes ? n_edges : config->n_nodes;
     return make_room(gossip, n_slots, n_edges);
@@ -292,21 +292,30 @@ void oct__gossip_destroy(struct oct__gossip *gossip) {
     oct__free(gossip);
 }
 
-/* The engine's memory is zero when it is new, so the simplest way to forget is to begin anew. */
-oct_status oct__gossip_forget(struct oct__gossip *gossip) {
+/* Zeros into every row, a piece at a time: nothing is taken, so nothing can be missing. */
+static oct_status clear(struct oct__gossip *gossip, void *at, size_t bytes) {
+    static const char zeros[4096];
     struct oct__engine *engine = gossip->config.engine;
+    for (size_t done = 0; at && done < bytes; done += sizeof zeros) {
+        const size_t left = bytes - done, piece = left < sizeof zeros ? left : sizeof zeros;
+        OCT_TRY(engine->write(engine, (char *)at + done, zeros, piece));
+    }
+    return OCT_OK;
+}
+
+oct_status oct__gossip_forget(struct oct__gossip *gossip) {
     while (gossip->n_replicas > 0) {
         drop_replica(gossip, &gossip->replicas[--gossip->n_replicas]);
+        gossip->state_bytes -= row_bytes(gossip) * (gossip->config.has_two_ends ? 2 : 1);
     }
-    for (int i = 0; i < OCT_MEMORY_COUNT; i++) {
-        engine_free(engine, gossip->memory[i]);
-        gossip->memory[i] = NULL;
-    }
-    gossip->state_bytes = 0;
     for (int i = 0; i < gossip->config.n_nodes; i++) {
         gossip->u[i] = gossip->sent_u[i] = 1.0;
     }
-    return make_memory(gossip);
+    for (int i = 0; i < OCT_MEMORY_COUNT; i++) {
+        OCT_TRY(
+            clear(gossip, gossip->memory[i], (size_t)gossip->config.n_nodes * row_bytes(gossip)));
+    }
+    return OCT_OK;
 }
 
 /* --- replicas of edges ------------------------------------------------------------------------ */
@@ -365,8 +374,12 @@ oct_status oct__gossip_replica(struct oct__gossip *gossip, int from, int to,
 
 /* --- a round ---------------------------------------------------------------------------------- */
 
+int oct__gossip_is_by_edge(const struct oct__gossip *gossip) {
+    return gossip->config.algorithm->has_edge_replicas && gossip->is_changing;
+}
+
 int oct__gossip_is_per_edge(const struct oct__gossip *gossip) {
-    return gossip->config.algorithm->has_edge_replicas && gossip->is_changing && !gossip->is_dense;
+    return oct__gossip_is_by_edge(gossip) && !gossip->is_dense;
 }
 
 const struct oct__packet_form *oct__gossip_form(const struct oct__gossip *gossip) {

@@ -150,6 +150,8 @@ OCT_MUST_CHECK oct_status oct__gossip_merge(struct oct__gossip *gossip);
 const struct oct__packet_form *oct__gossip_form(const struct oct__gossip *gossip);
 void *oct__gossip_packet(const struct oct__gossip *gossip, int edge);
 int oct__gossip_is_per_edge(const struct oct__gossip *gossip);
+/* Whether rounds that are not dense have replicas and packets for each edge. */
+int oct__gossip_is_by_edge(const struct oct__gossip *gossip);
 
 /* The replica of an edge, made when it is not there yet: rounds and checkpoints ask for it. */
 OCT_MUST_CHECK oct_status oct__gossip_replica(struct oct__gossip *gossip, int from, int to,

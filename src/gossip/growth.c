@@ -92,6 +92,11 @@ oct_status oct__qgm_growth(const struct oct_topology *topology, double gamma, do
                            double *out) {
     struct oct_topology_info info;
     oct_topology_info(topology, &info);
+    if (info.period == 0 && info.is_undirected) {
+        /* Nothing travels round such a graph, and drawing hundreds of new ones would take long. */
+        *out = beta + (1.0 - beta) * beta * beta;
+        return OCT_OK;
+    }
     const size_t n = (size_t)info.n_nodes;
     int64_t quarter = WORK / (4 * ((int64_t)info.n_nodes * (info.most_degree + 4)));
     quarter = quarter < QUARTER_LEAST ? QUARTER_LEAST : quarter;

@@ -105,16 +105,22 @@ static oct_status read_line(struct reader *reader, char *line) {
 
 static oct_status read_lines(struct reader *reader, FILE *file) {
     char line[LINE_BYTES];
-    while (fgets(line, sizeof line, file)) {
-        reader->line++;
-        size_t length = strlen(line);
-        int is_whole = length > 0 && (line[length - 1] == '\n' || feof(file));
-        if (!is_whole) {
+    size_t length = 0;
+    int c;
+    do {
+        c = getc(file);
+        if (c == '\n' || (c == EOF && length > 0)) {
+            reader->line++;
+            line[length] = '\0';
+            length = 0;
+            OCT_TRY(read_line(reader, line));
+        } else if (c == '\0' || length + 1 == sizeof line) {
             OCT_FAIL(INVALID, "%s:%d: the line has more than %d characters, or a NUL",
-                     shown(reader->path), reader->line, LINE_BYTES - 2);
+                     shown(reader->path), reader->line + 1, LINE_BYTES - 1);
+        } else if (c != EOF) {
+            line[length++] = (char)c;
         }
-        OCT_TRY(read_line(reader, line));
-    }
+    } while (c != EOF);
     if (ferror(file)) {
         OCT_FAIL(IO, "%s: cannot be read: %s", shown(reader->path), strerror(errno));
     }

@@ -433,6 +433,16 @@ const char *oct__config_norm(const struct oct_config *config) {
     return oct__config_is_int8(config) ? "range-evonorm" : "evonorm-s0";
 }
 
+/* What is wrong with the options is said by whoever sets the run up. */
+static const char *momentum_of(const struct oct_config *config) {
+    char detail[OCT_DETAIL_BYTES];
+    const char *momentum;
+    oct__detail_take(detail);
+    oct_status status = oct__config_momentum(config, &momentum);
+    oct__detail_give(detail);
+    return status == OCT_OK ? momentum : config->momentum;
+}
+
 const char *oct_config_get(const struct oct_config *config, const char *name) {
     int row = row_find(name);
     if (!config || row < 0) {
@@ -442,7 +452,7 @@ const char *oct_config_get(const struct oct_config *config, const char *name) {
     case OCT__OPTION_norm:
         return oct__config_norm(config);
     case OCT__OPTION_momentum:
-        return oct__config_momentum(config);
+        return momentum_of(config);
     default:
         return config->text[row];
     }

@@ -5,10 +5,11 @@
 #include "gossip/gossip.h"
 #include "gossip/growth.h"
 
-static oct_status find_growth(const struct oct_config *config, double *out) {
+oct_status oct__config_growth(const struct oct_config *config, double *out) {
     const struct oct_algorithm_kind *algorithm;
     struct oct__compression compression;
     struct oct_topology *topology;
+    *out = 0.0;
     OCT_TRY(oct__algorithm_find(config->algorithm, &algorithm));
     if (algorithm->mixing != OCT_MIXING_GOSSIP || config->nodes == 1) {
         return OCT_OK;
@@ -21,20 +22,12 @@ static oct_status find_growth(const struct oct_config *config, double *out) {
     return status;
 }
 
-/* What is wrong with the options is said by whoever sets the run up. */
-double oct__config_growth(const struct oct_config *config) {
-    char detail[OCT_DETAIL_BYTES];
+oct_status oct__config_momentum(const struct oct_config *config, const char **out) {
     double growth = 0.0;
-    oct__detail_take(detail);
-    oct_status status = find_growth(config, &growth);
-    oct__detail_give(detail);
-    return status == OCT_OK ? growth : 0.0;
-}
-
-const char *oct__config_momentum(const struct oct_config *config) {
-    if (config->momentum[0]) {
-        return config->momentum;
+    *out = config->momentum;
+    if (!config->momentum[0]) {
+        OCT_TRY(oct__config_growth(config, &growth));
+        *out = growth > 0.0 && growth <= OCT_GROWTH_STABLE ? "qgm" : "local";
     }
-    const double growth = oct__config_growth(config);
-    return growth > 0.0 && growth <= OCT_GROWTH_STABLE ? "qgm" : "local";
+    return OCT_OK;
 }

@@ -7,11 +7,11 @@
 
 /* "qgm", "local" or "none": the option, or by itself quasi-global where nodes talk and it holds on
  * their graph, else local. */
-const char *oct__config_momentum(const struct oct_config *config);
+OCT_MUST_CHECK oct_status oct__config_momentum(const struct oct_config *config, const char **out);
 
-/* How a disagreement grows from round to round with quasi-global momentum; 0 when nobody talks or
- * the options do not make a graph. */
-double oct__config_growth(const struct oct_config *config);
+/* How a disagreement grows from round to round with quasi-global momentum; 0 when nobody talks. Both
+ * fail where the options make no graph. */
+OCT_MUST_CHECK oct_status oct__config_growth(const struct oct_config *config, double *out);
 
 /* The graph that the options ask for (set_up.c). */
 struct oct_topology;

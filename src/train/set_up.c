@@ -105,8 +105,11 @@ static oct_status build_network(struct oct_trainer *trainer, const struct oct_co
 }
 
 /* Somebody may want quasi-global momentum where it does not hold, in a short run say. */
-static void warn_of_growth(const struct oct_config *config) {
-    const double growth = strcmp(config->momentum, "qgm") == 0 ? oct__config_growth(config) : 0.0;
+static oct_status warn_of_growth(const struct oct_config *config) {
+    double growth = 0.0;
+    if (strcmp(config->momentum, "qgm") == 0) {
+        OCT_TRY(oct__config_growth(config, &growth));
+    }
     if (growth > OCT_GROWTH_STABLE) {
         oct__log(OCT_LOG_WARNING,
                  "momentum qgm is unstable on this graph: without gradients, differences between "
@@ -114,13 +117,15 @@ static void warn_of_growth(const struct oct_config *config) {
                  "graph or a gamma near 1",
                  100.0 * (growth - 1.0));
     }
+    return OCT_OK;
 }
 
 static oct_status make_cohort(struct oct_trainer *trainer, const struct oct_config *config) {
     OCT_TRY(oct__engine_open(engine_name(config), trainer->n_threads, &trainer->engine));
-    const char *momentum = oct__config_momentum(config);
+    const char *momentum;
+    OCT_TRY(oct__config_momentum(config, &momentum));
+    OCT_TRY(warn_of_growth(config));
     const int is_global = strcmp(momentum, "qgm") == 0;
-    warn_of_growth(config);
     struct oct__cohort_config cohort = {
         .engine = trainer->engine,
         .graph = &trainer->graph,
@@ -177,8 +182,15 @@ static oct_status rounds_to_agree(const struct oct_topology *topology, int64_t *
                  oct_last_error());
     }
     OCT_TRY(status);
-    const double second = 1.0 - gap, rounds = info.period == 1 ? 1.0 : info.period * info.hold;
-    *out = (int64_t)ceil(rounds * (second < 1e-12 ? 1.0 : log(100.0) / -log(second)));
+    if (!(gap > 0.0)) {
+        OCT_FAIL(INVALID,
+                 "compensation-rounds: give a number; the spectral gap of this graph is 0, so its "
+                 "nodes never agree");
+    }
+    const double second = 1.0 - gap;
+    const double rounds = info.period == 1 ? 1.0 : (double)info.period * info.hold;
+    const double all = ceil(rounds * (second < 1e-12 ? 1.0 : log(100.0) / -log(second)));
+    *out = all < UINT32_MAX ? (int64_t)all : UINT32_MAX; /* more than any run has */
     return OCT_OK;
 }
 
@@ -265,6 +277,9 @@ static oct_status count_steps(struct oct_trainer *trainer) {
 oct_status oct__trainer_set_up(struct oct_trainer *trainer, const struct oct_config *config) {
     OCT_TRY(oct_config_copy(config, &trainer->config));
     config = trainer->config;
+    if (config->resume[0]) { /* the options are those of the run that goes on */
+        OCT_TRY(oct_config_resume(trainer->config, config->resume));
+    }
     trainer->schedule = oct__schedule_find(config->schedule);
     if (!trainer->schedule) {
         OCT_FAIL(NOT_FOUND, "schedule '%s' is not known; octet info lists them", config->schedule);

@@ -5,6 +5,8 @@
  * has, and a replica for each edge it has sent over ("edge.3"). z follows from x and the push-sum
  * weight; samplers, schedules and random streams follow from the step.
  */
+#include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -105,12 +107,14 @@ static oct_status shelf_read(void *context, int node, int index, float *values) 
 /* "edge.3" of a checkpoint may be a replica that this run has not made yet. */
 static int edge_of(const struct oct_trainer *trainer, const char *name, int *to) {
     int64_t number;
-    if (strncmp(name, "edge.", 5) != 0 || !trainer->algorithm->has_edge_replicas ||
+    char exactly[32];
+    if (strncmp(name, "edge.", 5) != 0 || !oct__gossip_is_by_edge(trainer->gossip) ||
         oct__spec_int("edge", name + 5, 0, trainer->n_nodes - 1, &number) != OCT_OK) {
         return 0;
     }
     *to = (int)number;
-    return 1;
+    snprintf(exactly, sizeof exactly, "edge.%d", *to);
+    return strcmp(name, exactly) == 0;
 }
 
 static int place_find(const struct oct_trainer *trainer, int node, const char *name,
@@ -197,7 +201,7 @@ static oct_status take_counters(struct oct_trainer *trainer, const struct oct__m
     double value;
 #define TAKE(title, member, type)                                                                  \
     OCT_TRY(oct__manifest_counter(manifest, title, &value));                                       \
-    if (!(value >= 0 && value <= 0x1p53)) {                                                        \
+    if (!(value >= 0 && value <= (sizeof(type) == sizeof(int) ? (double)INT_MAX : 0x1p53))) {      \
         OCT_FAIL(CORRUPT, "%s: " title " is %g", manifest->path, value);                           \
     }                                                                                              \
     trainer->member = (type)value;
@@ -206,7 +210,11 @@ static oct_status take_counters(struct oct_trainer *trainer, const struct oct__m
     for (int node = 0; node < trainer->n_nodes; node++) {
         char name[32];
         weight_name(node, name);
-        OCT_TRY(oct__manifest_counter(manifest, name, &trainer->gossip->u[node]));
+        OCT_TRY(oct__manifest_counter(manifest, name, &value));
+        if (!(isfinite(value) && value > 0.0)) {
+            OCT_FAIL(CORRUPT, "%s: %s is %g", manifest->path, name, value);
+        }
+        trainer->gossip->u[node] = value;
     }
     return OCT_OK;
 }
@@ -227,7 +235,8 @@ static oct_status resume(struct oct_trainer *trainer, const struct oct__manifest
     trainer->step = (int64_t)manifest->step;
     const int64_t first = trainer->epochs_done * trainer->epoch_steps;
     if (trainer->step < first || trainer->step > first + trainer->epoch_steps ||
-        trainer->final_done > trainer->n_final) {
+        trainer->final_done > trainer->n_final ||
+        (trainer->final_done > 0 && trainer->step < n_steps)) {
         OCT_FAIL(CORRUPT, "%s: %d epochs and %d final rounds after step %lld of %lld an epoch",
                  manifest->path, trainer->epochs_done, trainer->final_done,
                  (long long)trainer->step, (long long)trainer->epoch_steps);

@@ -108,8 +108,9 @@ static oct_status gossip(struct oct_trainer *trainer, int64_t step) {
     if ((step + 1) % trainer->gossip_every != 0) {
         return OCT_OK;
     }
-    const int64_t round = step / trainer->gossip_every;
-    const int is_dense = round >= oct__trainer_rounds(trainer) - trainer->compensation;
+    const int64_t round = step / trainer->gossip_every, n_rounds = oct__trainer_rounds(trainer);
+    /* a benchmark goes on after the last round of the run */
+    const int is_dense = round >= n_rounds - trainer->compensation && round < n_rounds;
     double begun = oct__seconds();
     oct_status status =
         oct__exchange_round(trainer->exchange, (uint32_t)round, (uint32_t)step, is_dense);

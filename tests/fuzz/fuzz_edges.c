@@ -10,11 +10,14 @@
 
 #include <octet/topology.h>
 
-/* The one file that every input is written to. */
+/* A new file for every input. */
 static const char *put(const uint8_t *bytes, size_t n_bytes) {
-    static char path[64];
-    snprintf(path, sizeof path, "/tmp/octet-fuzz-edges-%ld", (long)getpid());
-    FILE *file = fopen(path, "wb");
+    static char path[512];
+    const char *above = getenv("TMPDIR");
+    snprintf(path, sizeof path, "%s/octet-edges-XXXXXX", above && above[0] ? above : "/tmp");
+    int descriptor = mkstemp(path);
+    FUZZ_CHECK(descriptor >= 0);
+    FILE *file = fdopen(descriptor, "wb");
     FUZZ_CHECK(file && fwrite(bytes, 1, n_bytes, file) == n_bytes && fclose(file) == 0);
     return path;
 }
@@ -24,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
         return 0;
     }
     const char *path = put(bytes + 1, n_bytes - 1);
-    char name[80];
+    char name[600];
     snprintf(name, sizeof name, "file:%s", path);
     const struct oct_topology_options options = {.name = name, .n_nodes = 1 + bytes[0] % 9};
     struct oct_topology *topology = NULL;

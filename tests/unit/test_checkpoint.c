@@ -592,10 +592,12 @@ static void killed(void **state) {
         fflush(NULL);
         pid_t child = fork();
         assert_true(child >= 0);
-        for (uint64_t next = step + 1; child == 0; next++) {
-            if (save(&run, next) != OCT_OK) {
-                _exit(1);
+        if (child == 0) {
+            uint64_t next = step + 1;
+            while (save(&run, next) == OCT_OK) {
+                next++;
             }
+            _exit(1);
         }
         const double wait_s = seconds * 4e-4 * dice_below(&dice, 10000);
         const struct timespec wait = {(time_t)wait_s, (long)(1e9 * (wait_s - floor(wait_s)))};

@@ -436,7 +436,7 @@ static void refuses_files(void **state) {
     memset(line, ' ', sizeof line);
     memcpy(line, "0 1\n", 4);
     check_failure("a long line", from_text(line, sizeof line, 3, NULL, &topology),
-                  OCT_STATUS_INVALID, "graph.txt:2: the line has more than 254 characters");
+                  OCT_STATUS_INVALID, "graph.txt:2: the line has more than 255 characters");
     check_failure("a NUL", from_text("0 1\n1\0 2\n", 9, 3, NULL, &topology), OCT_STATUS_INVALID,
                   "graph.txt:2: the line");
     check_failure("a NUL", from_text("\0", 1, 3, NULL, &topology), OCT_STATUS_INVALID,

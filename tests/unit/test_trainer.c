@@ -479,6 +479,73 @@ static void missing_arguments(void **state) {
     oct_trainer_destroy(NULL);
 }
 
+/* --- nodes that talk --------------------------------------------------------------------------- */
+
+/* Rounds of sc-sparse-push that are dense when nobody says how many: from the spectral gap. */
+static void compensation(void **state) {
+    (void)state;
+    static const struct {
+        const char *nodes, *topology, *hold;
+        int64_t expected; /* ceil(ln 100 / -ln cos(pi / n)), or all rounds before it repeats */
+    } cases[] = {
+        {"8", "directed-ring", "1", 59},
+        {"4", "directed-ring", "7", 14},
+        {"8", "complete", "1", 1},
+        {"8", "one-peer-exponential", "1", 3},
+        {"8", "one-peer-exponential", "5", 15},
+        {"8", "one-peer-exponential", "1000000000", 3000000000},
+    };
+    for (size_t i = 0; i < OCT_COUNT_OF(cases); i++) {
+        struct oct_config *config =
+            configure("nodes", cases[i].nodes, "topology", cases[i].topology, "graph-hold",
+                      cases[i].hold, "algorithm", "sc-sparse-push", NULL);
+        struct oct_trainer *trainer = NULL;
+        oct_status status = oct_trainer_create(config, NULL, &trainer);
+        oct_config_destroy(config);
+        if (status == OCT_STATUS_UNSUPPORTED) {
+            print_message("%s\n", oct_last_error()); /* no LAPACK */
+            assert_non_null(strstr(oct_last_error(), "compensation-rounds: give a number"));
+            skip();
+        }
+        EXPECT_OK(status);
+        print_message("%s of %s, hold %s: %lld rounds\n", cases[i].topology, cases[i].nodes,
+                      cases[i].hold, (long long)trainer->compensation);
+        assert_int_equal(trainer->compensation, cases[i].expected);
+        oct_trainer_destroy(trainer);
+    }
+    char folder[SCRATCH_PATH], spec[SCRATCH_PATH + 8];
+    assert_non_null(scratch_make(folder));
+    FILE *file = fopen(scratch_at(folder, "swap"), "w"); /* two nodes that only change places */
+    assert_non_null(file);
+    fputs("0 1 1\n1 0 1\n", file);
+    fclose(file);
+    snprintf(spec, sizeof spec, "file:%s", scratch_at(folder, "swap"));
+    expect_refused(configure("nodes", "2", "topology", spec, "algorithm", "sc-sparse-push", NULL),
+                   NULL, OCT_STATUS_INVALID, "never agree");
+    expect_refused(configure("nodes", "2", "algorithm", "choco", "compensation-rounds", "3", NULL),
+                   NULL, OCT_STATUS_INVALID, "sc-sparse-push");
+    scratch_remove(folder);
+}
+
+/* A benchmark steps on after the last step of the run, compressed as before. */
+static void beyond_the_end(void **state) {
+    (void)state;
+    struct oct_trainer *trainer =
+        create(configure("nodes", "4", "algorithm", "choco", "epochs", "1", NULL), NULL);
+    const int64_t n_steps = trainer->epoch_steps;
+    uint64_t bytes = 0;
+    for (int64_t i = 0; i < n_steps + 3; i++) {
+        const uint64_t before = trainer->exchange->traffic.bytes;
+        EXPECT_OK(oct__trainer_step(trainer));
+        const uint64_t sent = trainer->exchange->traffic.bytes - before;
+        assert_true(i == 0 || sent == bytes);
+        bytes = sent;
+    }
+    print_message("%lld steps and 3 more, %llu bytes each\n", (long long)n_steps,
+                  (unsigned long long)bytes);
+    oct_trainer_destroy(trainer);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_from_end_to_end),
@@ -493,6 +560,8 @@ int main(void) {
         cmocka_unit_test(what_does_not_fit),
         cmocka_unit_test(impossible_runs),
         cmocka_unit_test(missing_arguments),
+        cmocka_unit_test(compensation),
+        cmocka_unit_test(beyond_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
