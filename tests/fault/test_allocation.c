@@ -92,9 +92,20 @@ struct attempt {
     const char *stage; /* how far it came */
 };
 
+/* How the nodes of an attempt talk; NULL: there is one alone. */
+static const struct network { const char *algorithm, *topology, *transport; } * network;
+
 static oct_status configure(struct attempt *a) {
     OCT_TRY(oct_config_create(&a->config));
-    OCT_TRY(solo(a->config, 1));
+    if (network) {
+        OCT_TRY(oct_config_set(a->config, "nodes", "3"));
+        OCT_TRY(oct_config_set(a->config, "algorithm", network->algorithm));
+        OCT_TRY(oct_config_set(a->config, "topology", network->topology));
+        OCT_TRY(oct_config_set(a->config, "transport", network->transport));
+        OCT_TRY(oct_config_set(a->config, "compress", "topk:0.5,values=int8"));
+    } else {
+        OCT_TRY(solo(a->config, 1));
+    }
     OCT_TRY(oct_config_set(a->config, "engine", a->engine));
     OCT_TRY(oct_config_set(a->config, "norm", a->norm));
     OCT_TRY(oct_config_set(a->config, "data", "synthetic:samples=9,size=6,classes=3"));
@@ -188,6 +199,23 @@ static void with_every_norm(void **state) {
     }
 }
 
+/* Rows and replicas of gossip, packets, messages on their way, and what finds the momentum. */
+static void while_nodes_talk(void **state) {
+    (void)state;
+    static const struct network networks[] = {
+        {"choco", "ring", "inproc"},
+        {"choco", "one-peer-exponential", "loopback"},
+        {"sparse-push", "star", "loopback"},
+        {"allreduce", "ring", "inproc"},
+    };
+    for (size_t i = 0; i < OCT_COUNT_OF(networks); i++) {
+        network = &networks[i];
+        print_message("%s, %s, %s\n", network->algorithm, network->topology, network->transport);
+        every_request_fails("portable", "groupnorm", tiny_model, oct__alloc_fail_after);
+    }
+    network = NULL;
+}
+
 static void while_lists_grow(void **state) {
     (void)state;
     every_request_fails("portable", "groupnorm", deep_model, oct__alloc_fail_after);
@@ -272,8 +300,8 @@ static int tear_down(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(on_every_engine),  cmocka_unit_test(with_every_norm),
-        cmocka_unit_test(while_lists_grow), cmocka_unit_test(one_alone),
-        cmocka_unit_test(inside_a_step),
+        cmocka_unit_test(while_nodes_talk), cmocka_unit_test(while_lists_grow),
+        cmocka_unit_test(one_alone),        cmocka_unit_test(inside_a_step),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -159,6 +159,11 @@ static struct oct_trainer *create(const char *engine, const char *norm, int n_no
     EXPECT_OK(oct_config_set(config, "norm", norm));
     EXPECT_OK(oct_config_set(config, "threads", threads));
     EXPECT_OK(solo(config, n_nodes));
+    if (n_nodes > 1) { /* a round of gossip is part of the step */
+        EXPECT_OK(oct_config_set(config, "algorithm", "choco"));
+        EXPECT_OK(oct_config_set(config, "compress", "topk:0.9,values=int8"));
+        EXPECT_OK(oct_config_set(config, "momentum", "qgm"));
+    }
     EXPECT_OK(oct_trainer_create(config, hooks, &trainer));
     oct_config_destroy(config);
     return trainer;
