@@ -33,7 +33,7 @@
  *             (status = oct_config_set(config, "skew", "0.5")) != OCT_OK ||
  *             (status = oct_config_set(config, "batch", "8")) != OCT_OK ||
  *             (status = oct_config_set(config, "lr", "0.05")) != OCT_OK ||
- *             (status = oct_config_set(config, "epochs", "3")) != OCT_OK ||
+ *             (status = oct_config_set(config, "epochs", "5")) != OCT_OK ||
  *             (status = oct_trainer_create(config, &hooks, &trainer)) != OCT_OK ||
  *             (status = oct_trainer_run(trainer)) != OCT_OK ||
  *             (status = oct_trainer_result(trainer, &result)) != OCT_OK ||

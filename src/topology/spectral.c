@@ -129,22 +129,13 @@ out:
     return status;
 }
 
-oct_status oct_topology_spectral_gap(const struct oct_topology *topology, double *out) {
+static oct_status find_gap(const struct oct_topology *topology, double *out) {
     oct_status status = OCT_OK;
     void *memory = NULL;
     const size_t n = (size_t)topology->info.n_nodes;
-    if (topology->info.period == 0) {
-        OCT_FAIL(UNSUPPORTED,
-                 "topology '%.80s' never repeats, so there is no product over a period",
-                 topology->name);
-    }
     if (n > NODES_MOST) {
         OCT_FAIL(UNSUPPORTED, "the spectral gap of %zu nodes takes too long, expected at most %d",
                  n, NODES_MOST);
-    }
-    if (n == 1) {
-        *out = 1; /* one node agrees with itself */
-        return OCT_OK;
     }
     const size_t n_matrices = topology->info.period > 1 && topology->hold > 1 ? 4 : 2;
     OCT_TRY(oct__alloc_array(n_matrices * n * n + 2 * n, sizeof(double), "a product", &memory));
@@ -172,7 +163,7 @@ out:
 
 #else
 
-oct_status oct_topology_spectral_gap(const struct oct_topology *topology, double *out) {
+static oct_status find_gap(const struct oct_topology *topology, double *out) {
     (void)topology;
     (void)out;
     OCT_FAIL(UNSUPPORTED, "built without LAPACK, which finds spectral gaps: install liblapacke-dev "
@@ -180,3 +171,16 @@ oct_status oct_topology_spectral_gap(const struct oct_topology *topology, double
 }
 
 #endif
+
+oct_status oct_topology_spectral_gap(const struct oct_topology *topology, double *out) {
+    if (topology->info.period == 0) {
+        OCT_FAIL(UNSUPPORTED,
+                 "topology '%.80s' never repeats, so there is no product over a period",
+                 topology->name);
+    }
+    if (topology->info.n_nodes == 1) {
+        *out = 1; /* one node agrees with itself */
+        return OCT_OK;
+    }
+    return find_gap(topology, out);
+}

@@ -18,5 +18,5 @@ learns() {
 learns own_model 70 # of 4 classes
 learns own_data 80  # of 3 classes
 learns train 50     # of 10 classes
-[ "$(grep -c '^epoch' out)" = 3 ]
+[ "$(grep -c '^epoch' out)" = 5 ]
 [ "$(wc -c <model.safetensors)" -gt 1000000 ] # 0.27 M parameters of 4 bytes

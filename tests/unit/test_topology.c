@@ -269,12 +269,13 @@ static double gap_of(const char *name, int n, const char *weights, int hold) {
     EXPECT_OK(oct_topology_create(&options, &topology));
     oct_status status = oct_topology_spectral_gap(topology, &gap);
     oct_topology_destroy(topology);
-#ifdef OCT_HAVE_LAPACK
-    EXPECT_OK(status);
-#else
-    check_failure(name, status, OCT_STATUS_UNSUPPORTED, "liblapacke-dev");
-    skip();
+#ifndef OCT_HAVE_LAPACK
+    if (n > 1) {
+        check_failure(name, status, OCT_STATUS_UNSUPPORTED, "liblapacke-dev");
+        skip();
+    }
 #endif
+    EXPECT_OK(status);
     return gap;
 }
 
