@@ -99,7 +99,9 @@ static oct_status loopback_send(struct oct__transport *transport, int from, int 
         edge->bytes = memory;
         edge->capacity = n_bytes;
     }
-    memcpy(edge->bytes, bytes, n_bytes);
+    if (n_bytes > 0) {
+        memcpy(edge->bytes, bytes, n_bytes);
+    }
     edge->n_bytes = n_bytes;
     edge->is_waiting = 1;
     transport->n_messages++;
