@@ -5,13 +5,17 @@
 #include "gossip/gossip.h"
 #include "gossip/growth.h"
 
+/* Beyond this the graph alone may be larger than whoever asks for an option expects. */
+#define NODES_MOST 1024
+
 oct_status oct__config_growth(const struct oct_config *config, double *out) {
     const struct oct_algorithm_kind *algorithm;
     struct oct__compression compression;
     struct oct_topology *topology;
     *out = 0.0;
     OCT_TRY(oct__algorithm_find(config->algorithm, &algorithm));
-    if (algorithm->mixing != OCT_MIXING_GOSSIP || config->nodes == 1) {
+    if (algorithm->mixing != OCT_MIXING_GOSSIP || config->nodes == 1 ||
+        config->nodes > NODES_MOST) {
         return OCT_OK;
     }
     OCT_TRY(oct__compression_read(config->compress, &compression));

@@ -9,8 +9,8 @@
  * their graph, else local. */
 OCT_MUST_CHECK oct_status oct__config_momentum(const struct oct_config *config, const char **out);
 
-/* How a disagreement grows from round to round with quasi-global momentum; 0 when nobody talks. Both
- * fail where the options make no graph. */
+/* How a disagreement grows from round to round with quasi-global momentum; 0 when nobody talks, and
+ * not found for more than 1,024 nodes. Both fail where the options make no graph. */
 OCT_MUST_CHECK oct_status oct__config_growth(const struct oct_config *config, double *out);
 
 /* The graph that the options ask for (set_up.c). */
