@@ -44,7 +44,7 @@ static double ring_growth(int n, int is_directed, double gamma, double beta) {
 static void rings(void **state) {
     (void)state;
     static const int sizes[] = {4, 8, 16, 32};
-    static const double gammas[] = {1, 0.2, 0.02}, betas[] = {0.9, 0.5};
+    static const double gammas[] = {1, 0.2, 0.05, 0.02}, betas[] = {0.9, 0.8, 0.5};
     for (int directed = 0; directed < 2; directed++) {
         for (size_t n = 0; n < OCT_COUNT_OF(sizes); n++) {
             struct oct_topology *ring =
@@ -57,7 +57,8 @@ static void rings(void **state) {
                     print_message("%s ring of %d, gamma %g, beta %g: %.5f, formula %.5f\n",
                                   directed ? "directed" : "undirected", sizes[n], gammas[g],
                                   betas[b], growth, expected);
-                    assert_true(fabs(growth - expected) < 4e-4);
+                    /* close where it decides, near 1 */
+                    assert_true(fabs(growth - expected) < (expected > 0.99 ? 2e-4 : 1e-3));
                     assert_true(directed || growth < 1.0);
                 }
             }
