@@ -125,6 +125,7 @@ static oct__op_fn *const operations[OCT_OP_COUNT] = {
     [OCT_OP_SUMS_DEQUANTIZE] = oct__cpu_sums_dequantize,
     [OCT_OP_WEIGHT_QUANTIZE] = oct__cpu_weight_quantize,
     [OCT_OP_VECTOR_QUANTIZE] = oct__cpu_vector_quantize,
+    [OCT_OP_ADD_DEQUANTIZE] = oct__cpu_add_dequantize,
     [OCT_OP_ADD_U8] = oct__cpu_add_u8,
     [OCT_OP_RANGE_EVONORM_U8] = oct__cpu_range_evonorm_u8,
     [OCT_OP_RANGE_EVONORM_U8_GRAD] = oct__cpu_range_evonorm_u8_grad,

@@ -265,6 +265,15 @@ static const float *add_values(const struct oct__shard *s, struct oct__piece p, 
     return block;
 }
 
+static oct_status add_dequantize_shard(const struct oct__shard *s) {
+    add_values(s, (struct oct__piece){.count = shard_elements(s, 0)}, oct__shard_at(s, 4));
+    return OCT_OK;
+}
+
+oct_status oct__cpu_add_dequantize(const struct oct__lane *lane, const struct oct__args *args) {
+    return oct__each_shard(lane, args, args->t[0].n, add_dequantize_shard);
+}
+
 static const struct quantizer add_quantizer = {
     .values = add_values, .extremes = extremes_shard, .running = 4, .q = 5, .grid = 6};
 

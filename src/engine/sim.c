@@ -46,6 +46,7 @@ static const struct {
     [OCT_OP_SUMS_DEQUANTIZE] = {{VALUE(4, values)}},
     [OCT_OP_WEIGHT_QUANTIZE] = {{SCALE(2, weight_scale), BYTES(1, 2, weight_bytes)}},
     [OCT_OP_VECTOR_QUANTIZE] = {{STEPS(1, 0, vector)}},
+    [OCT_OP_ADD_DEQUANTIZE] = {{VALUE(4, values)}},
     [OCT_OP_ADD_U8] = {{VALUE(4, range), GRID(6, grid), BYTES(5, 6, bytes)}},
     [OCT_OP_RANGE_EVONORM_U8] = {{SCALE(6, evonorm_scale), STEPS(7, 6, evonorm_used),
                                   VALUE(5, range), GRID(9, grid), BYTES(8, 9, bytes)}},

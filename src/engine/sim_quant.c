@@ -81,6 +81,7 @@ static const struct quantizer {
     {sum_of_bytes, OCT_OP_ADD_U8, 4, 5, 6},
     {oct__sim_evonorm_value, OCT_OP_RANGE_EVONORM_U8, 5, 8, 9},
     {sums_value, OCT_OP_SUMS_DEQUANTIZE, -1, -1, -1},
+    {sum_of_bytes, OCT_OP_ADD_DEQUANTIZE, -1, -1, -1},
     {byte_value, OCT_OP_DEQUANTIZE, -1, -1, -1},
 };
 
@@ -97,7 +98,7 @@ static const struct oct__quant_attr *attr_of(const struct oct__sim_call *call) {
                                                : &call->args->attr.quant;
 }
 
-/* SUMS_DEQUANTIZE, DEQUANTIZE: the values themselves. */
+/* SUMS_DEQUANTIZE, ADD_DEQUANTIZE, DEQUANTIZE: the values themselves. */
 void oct__sim_values(const struct oct__sim_call *call, size_t row, double *to) {
     const struct quantizer *q = quantizer_of(call);
     for (size_t i = 0; i < oct__sim_row(call, 0); i++) {

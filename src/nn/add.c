@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* add.c - the sum of two values; its gradient goes to both, unchanged.
  *
- * In int8 both inputs are bytes with their own grids, and the gradient passes on as s8.
+ * In int8 both inputs are bytes with their own grids, and the gradient passes on as s8. The sum is
+ * bytes, too, or floats where nobody reads it as bytes.
  */
 #include "nn/layer.h"
 
@@ -9,6 +10,11 @@ static void forward_int8(struct oct__program *program, const struct oct__layer *
     int a_grid, b_grid, q_grid;
     int a = oct__bytes_in(program, layer, 0, &a_grid),
         b = oct__bytes_in(program, layer, 1, &b_grid);
+    if (!oct__bytes_wanted(layer)) {
+        oct__program_call(program, OCT_OP_ADD_DEQUANTIZE, layer, (union oct__attr){0}, 5,
+                          (int[]){a, a_grid, b, b_grid, oct__value_new(program, layer)});
+        return;
+    }
     int q = oct__bytes_new(program, layer, &q_grid);
     union oct__attr attr = {.quant = oct__quant_attr(program)};
     oct__program_call(program, OCT_OP_ADD_U8, layer, attr, 7,
@@ -17,7 +23,7 @@ static void forward_int8(struct oct__program *program, const struct oct__layer *
 }
 
 static void forward(struct oct__program *program, const struct oct__layer *layer) {
-    if (oct__is_int8(program) && oct__bytes_wanted(layer)) {
+    if (oct__is_int8(program)) {
         forward_int8(program, layer);
         return;
     }

@@ -191,6 +191,7 @@ static void describe_quant(struct call *call, struct dice *dice, struct oct__ten
         [OCT_OP_SUMS_DEQUANTIZE - OCT_OP_QUANTIZE] = {sums, grid, scale, bias, x},
         [OCT_OP_WEIGHT_QUANTIZE - OCT_OP_QUANTIZE] = {w, as(w, OCT_DTYPE_S8), scale},
         [OCT_OP_VECTOR_QUANTIZE - OCT_OP_QUANTIZE] = {v, v},
+        [OCT_OP_ADD_DEQUANTIZE - OCT_OP_QUANTIZE] = {q, grid, q, grid, x},
         [OCT_OP_ADD_U8 - OCT_OP_QUANTIZE] = {q, grid, q, grid, running, q, grid},
         [OCT_OP_RANGE_EVONORM_U8 -
             OCT_OP_QUANTIZE] = {q, grid, v, v, v, running, stat, stat, q, grid},
@@ -322,6 +323,7 @@ static void describe(struct call *call, enum oct__op op, struct dice *dice) {
     case OCT_OP_SUMS_DEQUANTIZE:
     case OCT_OP_WEIGHT_QUANTIZE:
     case OCT_OP_VECTOR_QUANTIZE:
+    case OCT_OP_ADD_DEQUANTIZE:
     case OCT_OP_ADD_U8:
     case OCT_OP_RANGE_EVONORM_U8:
         describe_quant(call, dice, x);
@@ -430,6 +432,7 @@ static const char *const meanings[OCT_OP_COUNT] = {
     [OCT_OP_DEQUANTIZE] = ".g",
     [OCT_OP_SUMS_QUANTIZE] = ".g+",
     [OCT_OP_SUMS_DEQUANTIZE] = ".g+",
+    [OCT_OP_ADD_DEQUANTIZE] = ".g.g",
     [OCT_OP_ADD_U8] = ".g.g",
     [OCT_OP_RANGE_EVONORM_U8] = ".g",
     [OCT_OP_RANGE_EVONORM_U8_GRAD] = ".g..++.+",

@@ -92,6 +92,8 @@ static void check_add(struct oct__engine *engine) {
             LAUNCH(engine, DEQUANTIZE, attr, launch_plain, a, a_grid, x);
             LAUNCH(engine, DEQUANTIZE, attr, launch_plain, b, b_grid, y);
             LAUNCH(engine, ADD, attr, launch_plain, x, y, sum);
+            LAUNCH(engine, ADD_DEQUANTIZE, attr, launch_plain, a, a_grid, b, b_grid, y);
+            expect_bits(who, "add_dequantize", y, sum);
             LAUNCH(engine, QUANTIZE, attr, launch_plain, sum, expected.running, expected.q,
                    expected.grid);
             expect_same(who, "add_u8", found, expected);
@@ -99,7 +101,8 @@ static void check_add(struct oct__engine *engine) {
         }
         tensors_free(NULL);
     }
-    print_message("%s: add_u8 has the bits of its parts, %d calls\n", who, n_calls);
+    print_message("%s: add_u8 and add_dequantize have the bits of their parts, %d calls\n", who,
+                  n_calls);
 }
 
 static void add_is_its_parts(void **state) {

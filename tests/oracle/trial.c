@@ -53,6 +53,7 @@ static const struct {
     {OCT_OP_SUMS_DEQUANTIZE, ".gpf."},
     {OCT_OP_WEIGHT_QUANTIZE, "f.."},
     {OCT_OP_VECTOR_QUANTIZE, "f."},
+    {OCT_OP_ADD_DEQUANTIZE, ".g.g."},
     {OCT_OP_ADD_U8, ".g.gr.."},
     {OCT_OP_RANGE_EVONORM_U8, ".gfffr...."},
     {OCT_OP_RANGE_EVONORM_U8_GRAD, ".gffpp.p...."},
@@ -188,6 +189,9 @@ static void describe(struct trial *trial, int round, struct dice *dice) {
         break;
     case OCT_OP_VECTOR_QUANTIZE:
         OPERANDS(vector(n * c), vector(n * c));
+        break;
+    case OCT_OP_ADD_DEQUANTIZE:
+        OPERANDS(u8, grid, u8, grid, x);
         break;
     case OCT_OP_ADD_U8:
         OPERANDS(u8, grid, u8, grid, run, u8, grid);
