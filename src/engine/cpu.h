@@ -34,6 +34,13 @@ void oct__exact_scratch(enum oct__op op, const struct oct__lane_form *form,
                         const struct oct__args *args, struct oct__plan *plan);
 oct__op_fn oct__exact_conv_u8, oct__exact_conv_s8_dgrad;
 
+/* wgrad.c: CONV_U8_WGRAD from pairs of bf16, for the shapes it serves; slow, but the same bits, on
+ * a CPU that does not multiply them. It needs scratch and no handle. */
+int oct__wgrad_serves(const struct oct__args *args);
+void oct__wgrad_scratch(const struct oct__lane_form *form, const struct oct__args *args,
+                        struct oct__plan *plan);
+oct__op_fn oct__wgrad_conv_u8;
+
 struct oct__cpu_engine {
     struct oct__engine engine; /* first, so that a pointer to one is a pointer to the other */
     const struct oct__products *products;

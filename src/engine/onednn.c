@@ -14,7 +14,8 @@
  *
  * oneDNN does not train in integers, but has what it takes: x in bytes and its zero point go into a
  * forward convolution; the data gradient is a deconvolution; and for the weight gradient x - zero
- * becomes bf16, exactly. What was learned there, again from wrong results:
+ * becomes bf16, exactly, where wgrad.c is not faster. What was learned there, again from wrong
+ * results:
  *   - some of its implementations are wrong for some shapes (is_wanted has which), and those without
  *     VNNI saturate at 16 bits: where no other is left, exact.c computes the product;
  *   - a *signed* source is shifted by 128 and put right in f32, too late where the shifted sum had
@@ -617,12 +618,23 @@ static oct_status make_plan(struct context *context, enum oct__op op,
     return OCT_OK;
 }
 
-/* Without a handle, integer products are exact.c's. */
+/* Our own weight gradient is the faster one where bf16 is multiplied in vectors; AMX multiplies it in
+ * tiles, which oneDNN's does. */
+static int is_wgrad_ours(enum oct__op op, const struct oct__args *args) {
+    return op == OCT_OP_CONV_U8_WGRAD && oct_cpu_level() == OCT_CPU_AVX512BF16 &&
+           oct__wgrad_serves(args);
+}
+
+/* Without a handle, integer products are exact.c's, and weight gradients wgrad.c's. */
 static oct_status onednn_prepare(void *pointer, enum oct__op op, const struct oct__lane_form *form,
                                  const struct oct__args *args, struct oct__plan *out) {
     const struct wiring *wiring = &wirings[op];
     const enum oct__dtype gradient = operand(wiring, args, Y)->dtype;
     const int is_integer = operand(wiring, args, WEIGHTS)->dtype == OCT_DTYPE_S8;
+    if (is_wgrad_ours(op, args)) {
+        oct__wgrad_scratch(form, args, out);
+        return OCT_OK;
+    }
     oct_status status = make_plan(pointer, op, form, args, gradient, out);
     if (status == OCT_STATUS_UNSUPPORTED && is_integer) {
         oct__exact_scratch(op, form, args, out);
@@ -855,6 +867,10 @@ static oct_status conv_s8_dgrad(const struct oct__lane *lane, const struct oct__
     return integer_product(lane, args, oct__exact_conv_s8_dgrad);
 }
 
+static oct_status conv_u8_wgrad(const struct oct__lane *lane, const struct oct__args *args) {
+    return args->handle ? product(lane, args) : oct__wgrad_conv_u8(lane, args);
+}
+
 static enum oct__dtype onednn_gradient(void) {
     return oct_cpu_level() >= OCT_CPU_AVX512BF16 ? OCT_DTYPE_BF16 : OCT_DTYPE_F32;
 }
@@ -873,7 +889,7 @@ const struct oct__products oct__products_onednn = {
             [OCT_OP_CONV_WGRAD] = product,
             [OCT_OP_CONV_U8] = conv_u8,
             [OCT_OP_CONV_S8_DGRAD] = conv_s8_dgrad,
-            [OCT_OP_CONV_U8_WGRAD] = product,
+            [OCT_OP_CONV_U8_WGRAD] = conv_u8_wgrad,
         },
 };
 

@@ -12,6 +12,7 @@
 
 #include "base/fail.h"
 #include "kernels/chunks.h"
+#include "kernels/outer.h"
 
 /* A buffer; what a macro below does not name is 0. */
 #define BUFFER(name_, role_, per_, type_, ...)                                                     \
@@ -403,6 +404,61 @@ CALL(center_u8_bf16) {
     k->center_u8_bf16(s->rows, p[0], s->zero, p[1]);
 }
 
+/* --- weight gradients in bf16 ----------------------------------------------------------------- */
+
+/* Rows of ResNet-20's three stages, */
+static const struct oct__case_shape bench_pairs[] = {
+    {.rows = 32, .c = 16, .step = 16, .stride = 32 * 16, .zero = 128.0f},
+    {.rows = 16, .c = 32, .step = 32, .stride = 16 * 16, .zero = 128.0f},
+    {.rows = 8, .c = 64, .step = 64, .stride = 8 * 16, .zero = 128.0f},
+    {0}};
+
+/* and two of their samples with 8 channels and a row of a 3 x 3 kernel; the last is a shortcut. */
+static const struct oct__case_shape bench_outer[] = {
+    {.parts = 1, .rows = 32, .pairs = 32, .w = 32, .c = 3, .dx = -1, .step = 1},
+    {.parts = 1, .rows = 16, .pairs = 16, .w = 16, .c = 3, .dx = -1, .step = 1},
+    {.parts = 2, .rows = 8, .pairs = 8, .w = 8, .c = 3, .dx = -1, .step = 1},
+    {.parts = 2, .rows = 8, .pairs = 8, .w = 8, .c = 1, .dx = 0, .step = 1},
+    {0}};
+
+static const struct oct__case_buffer buffers_pair_center_u8_bf16[] = {
+    IN_OF(U8, "a", SOURCE), IN_OF(U8, "b", SOURCE), BOTH_OF(S32, "y", PLANE)};
+
+CALL(pair_center_u8_bf16) {
+    k->pair_center_u8_bf16(s->rows, s->c, s->step, s->stride, p[0], p[1], s->zero, p[2]);
+}
+
+static const struct oct__case_buffer buffers_pair_bf16[] = {
+    IN_OF(BF16, "a", ELEMENT), IN_OF(BF16, "b", ELEMENT), BOTH_OF(S32, "y", PLANE)};
+
+CALL(pair_bf16) {
+    k->pair_bf16(s->rows, s->c, s->stride, p[0], p[1], p[2]);
+}
+
+static const struct oct__case_buffer buffers_outer_bf16_f32[] = {
+    IN_OF(WHOLES, "x", IMAGE), IN_OF(PAIR, "g", OUTPUT),
+    BUFFER("sums", BOTH, CHANNEL, F32, .times = OCT_OUTER_IN * OCT_OUTER_OUT)};
+
+/* Pixels of x have 16 pairs, of which the taps take the first 8 or, with flip, the last. */
+CALL(outer_bf16_f32) {
+    const size_t width = (size_t)s->w;
+    struct oct__outer form = {
+        .images = s->parts,
+        .rows = s->rows,
+        .x_image = s->rows * width * OCT_OUTER_OUT,
+        .x_row = width * OCT_OUTER_OUT,
+        .x_step = s->step * OCT_OUTER_OUT,
+        .g_image = s->rows * s->pairs * OCT_OUTER_OUT,
+        .g_row = s->pairs * OCT_OUTER_OUT,
+        .taps = s->c,
+    };
+    for (size_t t = 0; t < s->c; t++) {
+        form.tap[t] = oct__outer_tap(s->dx + (ptrdiff_t)t, s->step, width, s->pairs, OCT_OUTER_OUT,
+                                     s->flip ? OCT_OUTER_IN : 0);
+    }
+    k->outer_bf16_f32(&form, p[0], p[1], p[2]);
+}
+
 /* --- range norms ----------------------------------------------------------------------------- */
 
 /* As bench_groups, and a map of 7 x 7, whose chunks lie across channels. */
@@ -561,6 +617,9 @@ CALL(draw_u32) {
 #define CASES_OF_center_u8_s16 OCT_CASE_FLAT, bench_flat
 #define CASES_OF_widen_s8_s16 OCT_CASE_FLAT, bench_flat
 #define CASES_OF_taps_s16_s32 OCT_CASE_TAPS, bench_taps
+#define CASES_OF_pair_center_u8_bf16 OCT_CASE_PAIRS, bench_pairs
+#define CASES_OF_pair_bf16 OCT_CASE_PAIRS, bench_pairs
+#define CASES_OF_outer_bf16_f32 OCT_CASE_OUTER, bench_outer
 #define CASES_OF_chunk_spread_f32 OCT_CASE_GROUPS, bench_range
 #define CASES_OF_range_evonorm_f32 OCT_CASE_GROUPS, bench_range
 #define CASES_OF_range_evonorm_grad_f32 OCT_CASE_GROUPS, bench_range
@@ -629,6 +688,19 @@ size_t oct__case_count(const struct oct__case *which, const struct oct__case_sha
     case OCT_PER_MASK:
         count = (pixels * shape->c + 31) / 32;
         break;
+    case OCT_PER_SOURCE:
+        count = shape->rows ? (shape->rows - 1) * shape->step + shape->c : 0;
+        break;
+    case OCT_PER_PLANE:
+        count =
+            shape->c ? (shape->c / OCT_OUTER_OUT - 1) * shape->stride + pixels * OCT_OUTER_OUT : 0;
+        break;
+    case OCT_PER_IMAGE:
+        count = shape->parts * shape->rows * (size_t)shape->w * OCT_OUTER_OUT;
+        break;
+    case OCT_PER_OUTPUT:
+        count = shape->parts * shape->rows * shape->pairs * OCT_OUTER_OUT;
+        break;
     }
     return count * (size_t)(buffer->times ? buffer->times : 1);
 }
@@ -648,6 +720,19 @@ size_t oct__case_element_bytes(const struct oct__case_buffer *buffer) {
     }
 }
 
+/* The upper half of the float's bits: bf16, rounded towards zero. */
+static uint32_t upper_half(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits >> 16;
+}
+
+/* Whole numbers of -255 … 255 in bf16, two of them. */
+static uint32_t wholes(uint32_t word) {
+    return upper_half((float)(int)(word % 511U) - 255.0f) |
+           upper_half((float)(int)(word / 511U % 511U) - 255.0f) << 16;
+}
+
 void oct__case_fill(const struct oct__case_buffer *buffer, size_t count,
                     const struct oct__stream *stream, void *memory) {
     float *floats = memory;
@@ -656,7 +741,8 @@ void oct__case_fill(const struct oct__case_buffer *buffer, size_t count,
     int16_t *shorts = memory;
     int32_t *sums = memory;
     size_t *sizes = memory;
-    uint32_t word[4], bits;
+    uint32_t *pairs = memory;
+    uint32_t word[4];
     for (size_t i = 0; i < count; i++) {
         if (i % 4 == 0) {
             oct__stream_block(stream, (uint32_t)(i / 4), word);
@@ -668,8 +754,7 @@ void oct__case_fill(const struct oct__case_buffer *buffer, size_t count,
             floats[i] = value;
             break;
         case OCT_TYPE_BF16:
-            memcpy(&bits, &value, sizeof bits);
-            halves[i] = (uint16_t)(bits >> 16);
+            halves[i] = (uint16_t)upper_half(value);
             break;
         case OCT_TYPE_U8:
         case OCT_TYPE_S8:
@@ -680,6 +765,12 @@ void oct__case_fill(const struct oct__case_buffer *buffer, size_t count,
             break;
         case OCT_TYPE_S32:
             sums[i] = (int32_t)(word[i % 4] >> 11) - (1 << 20);
+            break;
+        case OCT_TYPE_PAIR:
+            pairs[i] = upper_half(value) | upper_half(1.0f - value) << 16;
+            break;
+        case OCT_TYPE_WHOLES:
+            pairs[i] = wholes(word[i % 4]);
             break;
         case OCT_TYPE_SIZE:
             sizes[i] = word[i % 4];
@@ -722,6 +813,12 @@ void oct__case_text(const struct oct__case *which, const struct oct__case_shape 
         break;
     case OCT_CASE_TAPS:
         snprintf(text, 64, "%zux%zux%zu", shape->rows, 2 * shape->pairs, shape->c);
+        break;
+    case OCT_CASE_PAIRS:
+        snprintf(text, 64, "%zux%zu", shape->rows, shape->c);
+        break;
+    case OCT_CASE_OUTER:
+        snprintf(text, 64, "%zux%zux%zu*%zu", shape->parts, shape->rows, shape->pairs, shape->c);
         break;
     }
 }

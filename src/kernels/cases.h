@@ -19,11 +19,13 @@ enum oct__case_kind {
     OCT_CASE_COLUMNS, /* x[rows][c] */
     OCT_CASE_GROUPS,  /* x[rows][c], `groups` dividing c */
     OCT_CASE_TAPS,    /* `rows` positions of `pairs` pairs, c outputs */
+    OCT_CASE_PAIRS,   /* `rows` pixels of c channels, `step` apart, to planes `stride` apart */
+    OCT_CASE_OUTER,   /* `parts` images of `rows` rows: `pairs` pixels that meet w, at c taps */
 };
 
 struct oct__case_shape {
     size_t rows, c, groups, parts, stride;
-    size_t pairs, step, out_stride; /* of taps */
+    size_t pairs, step, out_stride; /* of taps and outer products */
     uint64_t first;                 /* the first element's number in its tensor */
     int w, dy, dx, flip;
     float lr, beta, decay, eps;
@@ -50,6 +52,10 @@ enum oct__case_count {
     OCT_PER_TAP,    /* the weights, */
     OCT_PER_SUM,    /* and the sums with the gaps between them */
     OCT_PER_MASK,   /* one for 32 elements: a bit for each */
+    OCT_PER_SOURCE, /* pairs: the pixels, with the gaps between them, */
+    OCT_PER_PLANE,  /* and the planes with theirs */
+    OCT_PER_IMAGE,  /* outer products: x, */
+    OCT_PER_OUTPUT, /* and g */
 };
 
 enum oct__case_type {
@@ -59,6 +65,8 @@ enum oct__case_type {
     OCT_TYPE_S8,
     OCT_TYPE_S16, /* bytes with their zero point taken off: never beyond +-255 */
     OCT_TYPE_S32,
+    OCT_TYPE_PAIR,   /* two of bf16 in uint32_t, */
+    OCT_TYPE_WHOLES, /* and such as bytes become: whole, never beyond +-255 */
     OCT_TYPE_SIZE,
 };
 

@@ -58,6 +58,7 @@ static const struct oct__kernels table_ref = {
 
 #define OVERRIDE_AVX2(name) .name = oct_##name##__avx2,
 #define OVERRIDE_AVX512(name)
+#define OVERRIDE_AVX512BF16(name)
 
 static const struct oct__kernels table_avx2 = {
 #include "kernels/kernels.def"
@@ -74,12 +75,24 @@ static const struct oct__kernels table_avx512 = {
 #include "kernels/overrides.def"
 };
 
+#undef OVERRIDE_AVX512BF16
+#define OVERRIDE_AVX512BF16(name) .name = oct_##name##__avx512bf16,
+
+static const struct oct__kernels table_avx512bf16 = {
+#include "kernels/kernels.def"
+
+#include "kernels/overrides.def"
+};
+
 #endif
 
 #undef OCT_KERNEL
 
 const struct oct__kernels *oct__kernels_at(enum oct_cpu_level level) {
 #if OCT_HAVE_X86
+    if (level >= OCT_CPU_AVX512BF16) {
+        return &table_avx512bf16;
+    }
     if (level >= OCT_CPU_AVX512) {
         return &table_avx512;
     }

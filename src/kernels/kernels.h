@@ -15,6 +15,7 @@
 #include <octet/cpu.h>
 
 struct oct__stream; /* base/rng.h */
+struct oct__outer;  /* kernels/outer.h */
 
 struct oct__kernels {
 #define OCT_KERNEL(name, parameters) void(*name) parameters;

@@ -11,11 +11,13 @@
 #include <stdint.h>
 
 struct oct__stream; /* base/rng.h */
+struct oct__outer;  /* kernels/outer.h */
 
 #define OCT_KERNEL(name, parameters)                                                               \
     void oct_##name##__ref parameters;                                                             \
     void oct_##name##__avx2 parameters;                                                            \
-    void oct_##name##__avx512 parameters;
+    void oct_##name##__avx512 parameters;                                                          \
+    void oct_##name##__avx512bf16 parameters;
 #include "kernels/kernels.def"
 #undef OCT_KERNEL
 

@@ -23,6 +23,9 @@ int check_bytes(const char *name, uint64_t seed);
 /* oracle_range.c: the same for one kernel of the range norms. */
 int check_range(const char *name, uint64_t seed);
 
+/* oracle_outer.c: the same for one kernel of the weight gradient in bf16. */
+int check_outer(const char *name, uint64_t seed);
+
 /* oracle_rows.c: the same for one kernel on rows of parameters. */
 int check_rows(const char *name, uint64_t seed);
 

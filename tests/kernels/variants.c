@@ -60,6 +60,14 @@ static void describe(char *text, size_t bytes) {
         used += snprintf(text + used, bytes - (size_t)used, " (step %zu, stride %zu)", s->step,
                          s->out_stride);
     }
+    if (now.which->kind == OCT_CASE_PAIRS) {
+        used += snprintf(text + used, bytes - (size_t)used, " (step %zu, stride %zu, zero %.9g)",
+                         s->step, s->stride, (double)s->zero);
+    }
+    if (now.which->kind == OCT_CASE_OUTER) {
+        used += snprintf(text + used, bytes - (size_t)used, " (of %d, step %zu, from %d, %s half)",
+                         s->w, s->step, s->dx, s->flip ? "second" : "first");
+    }
     if (now.which->kind == OCT_CASE_IMAGE) {
         used += snprintf(text + used, bytes - (size_t)used, " (dy %d, dx %d)", s->dy, s->dx);
     }
@@ -169,7 +177,9 @@ static void draw_integer(const struct oct__case_buffer *buffer, uint32_t word, u
                                     0x80000001, 0x00ffffff, 0x01000001, 0xfeffffff, 0x7fffffbf};
     static const uint16_t halves[] = {0,      0x8000, 1,      0x8001, 0x7f,   0x80,
                                       0x7f7f, 0xff7f, 0x7f80, 0xff80, 0x7fc0, 0xff81};
+    const uint32_t n_halves = sizeof halves / sizeof halves[0];
     int border = now.fill == EXTREME && other % 4 != 0, zero = now.fill == ZEROS;
+    uint32_t *pairs = memory;
     uint8_t *u8 = memory;
     uint16_t *u16 = memory;
     int16_t *s16 = memory;
@@ -181,13 +191,22 @@ static void draw_integer(const struct oct__case_buffer *buffer, uint32_t word, u
         break;
     case OCT_TYPE_BF16:
         u16[i] = zero     ? (uint16_t)(word & 0x8000U)
-                 : border ? halves[word % (sizeof halves / sizeof halves[0])]
+                 : border ? halves[word % n_halves]
                           : (uint16_t)word;
         break;
     case OCT_TYPE_S16:
         s16[i] = zero     ? 0
                  : border ? shorts[word % (sizeof shorts / sizeof shorts[0])]
                           : (int16_t)((int)oct__below(word, 511) - 255);
+        break;
+    case OCT_TYPE_PAIR:
+        pairs[i] = zero     ? word & 0x80008000U
+                   : border ? halves[word % n_halves] | (uint32_t)halves[other % n_halves] << 16
+                            : word;
+        break;
+    case OCT_TYPE_WHOLES:
+        oct__case_fill(buffer, 1, &(struct oct__stream){.key = {word, other}}, &pairs[i]);
+        pairs[i] = zero ? 0 : pairs[i];
         break;
     default:
         s32[i] = buffer->role == OCT_BUFFER_BOTH ? (int32_t)(word >> 1) - (1 << 30)
@@ -614,6 +633,39 @@ static void sweep_taps(struct sweep *sweep) {
     }
 }
 
+static void sweep_pairs(struct sweep *sweep) {
+    static const size_t channels[] = {0, 16, 32, 48, 64, 80};
+    uint32_t draws = 0;
+    for (size_t i = 0; i < sizeof channels / sizeof channels[0]; i++) {
+        for (size_t pixels = 0; pixels < 40; pixels += pixels < 10 ? 1 : 3) {
+            struct oct__case_shape shape = {.rows = pixels, .c = channels[i]};
+            shape.step = shape.c + random_below(sweep, draws++, 20); /* others are left out */
+            shape.stride = pixels * 16 + random_below(sweep, draws++, 2) * 48;
+            shape.zero = (float)random_below(sweep, draws++, 256);
+            try_shape(sweep, &shape, 1);
+        }
+    }
+}
+
+static void sweep_outer(struct sweep *sweep) {
+    static const int widths[] = {1, 2, 3, 4, 5, 7, 8, 16, 17};
+    const uint32_t n_widths = sizeof widths / sizeof widths[0];
+    for (uint32_t trial = 0; trial < 300; trial++) {
+        uint32_t draws = 10 * trial;
+        struct oct__case_shape shape = {
+            .parts = random_below(sweep, draws, 3),
+            .rows = random_below(sweep, draws + 1, 4),
+            .w = widths[random_below(sweep, draws + 2, n_widths)],
+            .c = 1 + random_below(sweep, draws + 3, 3),
+            .step = 1 + random_below(sweep, draws + 4, 3),
+            .dx = (int)random_below(sweep, draws + 5, 9) - 6,
+            .flip = (int)random_below(sweep, draws + 6, 2),
+        };
+        shape.pairs = random_below(sweep, draws + 7, (uint32_t)shape.w + 3);
+        try_shape(sweep, &shape, trial % 4 == 0);
+    }
+}
+
 int check_variants(int index, uint64_t seed, uint64_t *n_calls) {
     struct sweep sweep = {.index = index, .n_calls = n_calls};
     now.which = oct__case_at(index);
@@ -636,6 +688,12 @@ int check_variants(int index, uint64_t seed, uint64_t *n_calls) {
         break;
     case OCT_CASE_TAPS:
         sweep_taps(&sweep);
+        break;
+    case OCT_CASE_PAIRS:
+        sweep_pairs(&sweep);
+        break;
+    case OCT_CASE_OUTER:
+        sweep_outer(&sweep);
         break;
     }
     int failures = 0;

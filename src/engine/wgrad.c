@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wgrad.c - the weight gradient of bytes in bf16, for processors that multiply pairs of it.
+ *
+ *     dw[o][i][r][q] = scale * sum over samples and pixels (y, x) of
+ *                      (byte[y * stride + r - pad][x * stride + q - pad][i] - zero) * dy[y][x][o]
+ *
+ * The instruction adds the products of two pairs of numbers. What makes a pair is free, so it is the
+ * same place of two samples: x and dy are each put into *pairs* once, and every tap of the kernel
+ * meets the same ones, whatever its offset. (With neighbouring pixels as pairs, x would be needed
+ * twice, for even and for odd offsets.) A sample that is left over is paired with a gradient of
+ * zeros.
+ *
+ *     x   [image][16 channels][row][column][channel]     an image is two samples' rows,
+ *     g   [image][16 outputs][row][column][output]       a band of them where all are too many
+ *
+ * Then for each (16 outputs, kernel row, 8 channels, up to 3 taps) one call of the kernel
+ * outer_bf16_f32 walks over all pixels of the band with its sums in registers. Rows and columns
+ * outside the image are left out, not multiplied by zero. A kernel of 1 x 1 has only the taps of
+ * other channels beside it; its image has just the pixels it meets, so a stride costs nothing.
+ *
+ * Sums are [16 outputs][kernel row][8 channels][column][channel][output], of a shard. They are
+ * folded in the order of shards and brought to our layout once a node: in a lane of one thread,
+ * where shards follow each other, a shard's sums are added to those before it and need no place of
+ * their own.
+ */
+#include <string.h>
+
+#include "engine/cpu.h"
+#include "kernels/kernels.h"
+#include "kernels/outer.h"
+
+/* Operands. */
+enum { X, GRID, DY, DW, DBIAS };
+
+/* What a thread's pairs may fill: half of a small L2, the rest being the sums. */
+#define BAND_BYTES ((size_t)96 << 10)
+
+/* Sizes of one convolution. x is as the kernel meets it: with a kernel of 1 x 1 of every `gap`-th row
+ * and column alone, `skip` being the first. */
+struct form {
+    int h, w, out_h, out_w;
+    int kernel, stride, pad;
+    int gap, skip;
+    size_t in, out;
+    int band;                /* rows of dy at a time */
+    int images;              /* pairs of samples at a time */
+    int rows;                /* of x that a band meets at most */
+    size_t x_plane, g_plane; /* pairs of 16 channels */
+    size_t x_image, g_image; /* pairs of all channels */
+    size_t sums;             /* of a shard */
+    size_t in_row, dy_row;   /* numbers in a row as it comes */
+    size_t in_sample, dy_sample;
+};
+
+static int smaller(int a, int b) {
+    return a < b ? a : b;
+}
+
+static int larger(int a, int b) {
+    return a > b ? a : b;
+}
+
+static size_t round_up(size_t bytes) {
+    return (bytes + 63) & ~(size_t)63;
+}
+
+/* Rows of x that `band` rows of dy can meet. */
+static int rows_met(const struct form *f, int band) {
+    return smaller(f->h, (band - 1) * f->stride + f->kernel);
+}
+
+static size_t band_bytes(const struct form *f, int band) {
+    const size_t x = (size_t)rows_met(f, band) * (size_t)f->w * f->in;
+    const size_t g = (size_t)band * (size_t)f->out_w * f->out;
+    return (x + g) * sizeof(uint32_t);
+}
+
+static struct form form_of(const struct oct__args *args, int shard) {
+    const struct oct__tensor *x = &args->t[X], *dy = &args->t[DY];
+    const struct oct__conv_attr *conv = &args->attr.conv;
+    struct form f = {
+        .h = x->h,
+        .w = x->w,
+        .out_h = dy->h,
+        .out_w = dy->w,
+        .kernel = conv->kernel,
+        .stride = conv->stride,
+        .pad = conv->pad,
+        .gap = 1,
+        .in = (size_t)x->c,
+        .out = (size_t)dy->c,
+    };
+    f.in_row = (size_t)f.w * f.in;
+    f.dy_row = (size_t)f.out_w * f.out;
+    f.in_sample = (size_t)f.h * f.in_row;
+    f.dy_sample = (size_t)f.out_h * f.dy_row;
+    f.sums = f.in * f.out * (size_t)(f.kernel * f.kernel);
+    if (f.kernel == 1) {
+        f.gap = f.stride;
+        f.skip = (f.gap - f.pad % f.gap) % f.gap;
+        f.stride = 1;
+        f.pad = (f.pad + f.skip) / f.gap;
+        f.h = larger(0, (f.h - f.skip + f.gap - 1) / f.gap);
+        f.w = larger(0, (f.w - f.skip + f.gap - 1) / f.gap);
+    }
+    int n_bands = 1;
+    while (n_bands < f.out_h && band_bytes(&f, (f.out_h + n_bands - 1) / n_bands) > BAND_BYTES) {
+        n_bands++;
+    }
+    f.band = (f.out_h + n_bands - 1) / n_bands;
+    f.rows = rows_met(&f, f.band);
+    f.images = 1;
+    while (2 * f.images <= (shard + 1) / 2 && n_bands == 1 &&
+           2 * (size_t)f.images * band_bytes(&f, f.band) <= BAND_BYTES) {
+        f.images *= 2;
+    }
+    f.x_plane = (size_t)f.rows * (size_t)f.w * OCT_OUTER_OUT;
+    f.g_plane = (size_t)f.band * (size_t)f.out_w * OCT_OUTER_OUT;
+    f.x_image = f.in / OCT_OUTER_OUT * f.x_plane;
+    f.g_image = f.out / OCT_OUTER_OUT * f.g_plane;
+    return f;
+}
+
+int oct__wgrad_serves(const struct oct__args *args) {
+    const struct oct__tensor *x = &args->t[X], *dy = &args->t[DY];
+    return dy->dtype == OCT_DTYPE_BF16 && args->t[DBIAS].n == 0 && args->attr.conv.groups == 1 &&
+           x->n > 1 && x->c % OCT_OUTER_OUT == 0 && dy->c % OCT_OUTER_OUT == 0;
+}
+
+/* --- scratch --------------------------------------------------------------------------------- */
+
+/* Places for the sums of shards: of all nodes' or, in turn, of the first one and another. */
+static size_t places(const struct oct__lane_form *form, int n_shards) {
+    return form->n_threads > 1 ? (size_t)form->n_nodes * (size_t)n_shards
+                               : (size_t)smaller(n_shards, 2);
+}
+
+/* Shared scratch: sums. A thread's: x and dy in pairs, and a row of zeros. */
+void oct__wgrad_scratch(const struct oct__lane_form *form, const struct oct__args *args,
+                        struct oct__plan *plan) {
+    const struct form f = form_of(args, form->shard);
+    const size_t pairs = (size_t)f.images * (f.x_image + f.g_image);
+    plan->shared_bytes =
+        places(form, oct__shard_count(form, args->t[X].n)) * f.sums * sizeof(float);
+    plan->thread_bytes = pairs * sizeof(uint32_t) + round_up(f.dy_row * sizeof(uint16_t));
+}
+
+static uint32_t *x_pairs(const struct oct__shard *s) {
+    return oct__thread_scratch(s);
+}
+
+static uint32_t *g_pairs(const struct oct__shard *s, const struct form *f) {
+    return x_pairs(s) + (size_t)f->images * f->x_image;
+}
+
+static uint16_t *zeros(const struct oct__shard *s, const struct form *f) {
+    return (uint16_t *)(void *)(g_pairs(s, f) + (size_t)f->images * f->g_image);
+}
+
+static float *sums_at(const struct oct__shard *s, const struct form *f, size_t place) {
+    return (float *)s->lane->shared_scratch + place * f->sums;
+}
+
+/* --- pairs ----------------------------------------------------------------------------------- */
+
+/* Rows of dy, from `first` on, and the rows of x they meet. */
+struct band {
+    int first, count;
+    int top, bottom; /* of x: the first and the one after the last */
+};
+
+static struct band band_at(const struct form *f, int first) {
+    struct band band = {.first = first, .count = smaller(f->band, f->out_h - first)};
+    const int last = (first + band.count - 1) * f->stride - f->pad + f->kernel;
+    band.top = larger(0, first * f->stride - f->pad);
+    band.bottom = larger(band.top, smaller(f->h, last));
+    return band;
+}
+
+/* Samples `sample` and the next of the shard. */
+static void pair_samples(const struct oct__shard *s, const struct form *f, const struct band *band,
+                         int sample, uint32_t *x, uint32_t *g) {
+    const struct oct__kernels *k = oct__kernels();
+    const struct oct__grid *grid = oct__node_at(s, GRID);
+    const int is_alone = sample + 1 == s->count;
+    const uint8_t *in = (const uint8_t *)oct__shard_at(s, X) + (size_t)sample * f->in_sample;
+    const uint16_t *dy = (const uint16_t *)oct__shard_at(s, DY) + (size_t)sample * f->dy_sample;
+    const uint16_t *blank = zeros(s, f);
+    const uint8_t *other = is_alone ? in : in + f->in_sample;
+    for (int row = band->top; row < band->bottom; row++) {
+        const size_t at = (size_t)(row * f->gap + f->skip) * f->in_row + (size_t)f->skip * f->in;
+        k->pair_center_u8_bf16((size_t)f->w, f->in, (size_t)f->gap * f->in, f->x_plane, in + at,
+                               other + at, grid->zero,
+                               x + (size_t)(row - band->top) * (size_t)f->w * OCT_OUTER_OUT);
+    }
+    for (int row = 0; row < band->count; row++) {
+        const uint16_t *from = dy + (size_t)(band->first + row) * f->dy_row;
+        k->pair_bf16((size_t)f->out_w, f->out, f->g_plane, from,
+                     is_alone ? blank : from + f->dy_sample,
+                     g + (size_t)row * (size_t)f->out_w * OCT_OUTER_OUT);
+    }
+}
+
+/* --- products -------------------------------------------------------------------------------- */
+
+/* Taps of kernel row r from tap `first` on, in the order of the sums: columns, or with one column the
+ * blocks of 8 channels. Fills in those that fit into a call. */
+static void choose_taps(const struct form *f, size_t first, size_t count,
+                        struct oct__outer *outer) {
+    const size_t kernel = (size_t)f->kernel;
+    outer->taps = count;
+    for (size_t t = 0; t < count; t++) {
+        const size_t column = (first + t) % kernel, eight = (first + t) / kernel;
+        const size_t plane = eight / 2 * f->x_plane + eight % 2 * OCT_OUTER_IN;
+        outer->tap[t] = oct__outer_tap((ptrdiff_t)column - f->pad, (size_t)f->stride, (size_t)f->w,
+                                       (size_t)f->out_w, OCT_OUTER_OUT, plane);
+    }
+}
+
+/* All of kernel row r with 16 outputs. */
+static void multiply_row(const struct form *f, const struct band *band, int r, int images,
+                         const uint32_t *x, const uint32_t *g, float *sums) {
+    const struct oct__kernels *k = oct__kernels();
+    /* Row y of dy meets row y * stride + r - pad of x: rows of dy where that is inside. */
+    const int above = f->pad - r, below = f->h - 1 + f->pad - r;
+    const int first = larger(band->first, above > 0 ? (above + f->stride - 1) / f->stride : 0);
+    const int end = below < 0 ? 0 : smaller(band->first + band->count, below / f->stride + 1);
+    if (first >= end) {
+        return;
+    }
+    const size_t x_line = (size_t)f->w * OCT_OUTER_OUT, g_line = (size_t)f->out_w * OCT_OUTER_OUT;
+    struct oct__outer outer = {
+        .images = (size_t)images,
+        .rows = (size_t)(end - first),
+        .x_image = f->x_image,
+        .x_row = (size_t)f->stride * x_line,
+        .x_step = (size_t)f->stride * OCT_OUTER_OUT,
+        .g_image = f->g_image,
+        .g_row = g_line,
+    };
+    const size_t n_taps = f->in / OCT_OUTER_IN * (size_t)f->kernel;
+    x += (size_t)(first * f->stride + r - f->pad - band->top) * x_line;
+    g += (size_t)(first - band->first) * g_line;
+    for (size_t tap = 0; tap < n_taps;) {
+        /* As even as can be: 4 are 2 and 2, not 3 and 1. */
+        const size_t left =
+            f->kernel == 1 ? n_taps - tap : (size_t)f->kernel - tap % (size_t)f->kernel;
+        const size_t calls = (left + OCT_OUTER_TAPS - 1) / OCT_OUTER_TAPS;
+        choose_taps(f, tap, (left + calls - 1) / calls, &outer);
+        k->outer_bf16_f32(&outer, x, g, sums + tap * OCT_OUTER_SUMS);
+        tap += outer.taps;
+    }
+}
+
+static void multiply_band(const struct oct__shard *s, const struct form *f, const struct band *band,
+                          int images, float *sums) {
+    const size_t row_sums = f->in * OCT_OUTER_OUT * (size_t)f->kernel;
+    const uint32_t *g = g_pairs(s, f);
+    for (size_t o = 0; o < f->out; o += OCT_OUTER_OUT, g += f->g_plane) {
+        for (int r = 0; r < f->kernel; r++, sums += row_sums) {
+            multiply_row(f, band, r, images, x_pairs(s), g, sums);
+        }
+    }
+}
+
+/* The sums of a shard. A bare product takes the pairs that the scratch holds. */
+static void multiply_shard(const struct oct__shard *s, const struct form *f, float *sums) {
+    const int is_bare = s->lane->bare;
+    if (!is_bare) {
+        memset(sums, 0, f->sums * sizeof *sums);
+        memset(zeros(s, f), 0, f->dy_row * sizeof(uint16_t));
+    }
+    for (int sample = 0; sample < s->count; sample += 2 * f->images) {
+        const int images = smaller(f->images, (s->count - sample + 1) / 2);
+        for (int first = 0; first < f->out_h; first += f->band) {
+            const struct band band = band_at(f, first);
+            for (int i = 0; i < images && !is_bare; i++) {
+                pair_samples(s, f, &band, sample + 2 * i, x_pairs(s) + (size_t)i * f->x_image,
+                             g_pairs(s, f) + (size_t)i * f->g_image);
+            }
+            multiply_band(s, f, &band, images, sums);
+        }
+    }
+}
+
+/* --- sums ------------------------------------------------------------------------------------ */
+
+/* A node's sums in our layout, [out][in][row][column], times the scale of x. */
+static void unpack(const struct oct__shard *s, const struct form *f, const float *sums) {
+    const struct oct__grid *grid = oct__node_at(s, GRID);
+    const float scale = grid->scale;
+    const size_t kernel = (size_t)f->kernel, area = kernel * kernel, out_step = f->in * area;
+    float *dw = oct__node_at(s, DW);
+    for (size_t o = 0; o < f->out; o += OCT_OUTER_OUT) {
+        for (size_t r = 0; r < kernel; r++) {
+            for (size_t i = 0; i < f->in; i += OCT_OUTER_IN) {
+                for (size_t q = 0; q < kernel; q++) {
+                    for (size_t j = 0; j < OCT_OUTER_IN; j++, sums += OCT_OUTER_OUT) {
+                        float *to = dw + o * out_step + (i + j) * area + r * kernel + q;
+                        for (size_t n = 0; n < OCT_OUTER_OUT; n++) {
+                            to[n * out_step] = sums[n] * scale;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* Lanes of one thread: shards come in order, the first one's sums are the node's. */
+static oct_status shard_in_turn(const struct oct__shard *s) {
+    const struct form f = form_of(s->args, s->lane->form.shard);
+    float *total = sums_at(s, &f, 0), *sums = sums_at(s, &f, s->index > 0);
+    multiply_shard(s, &f, sums);
+    if (s->lane->bare) {
+        return OCT_OK;
+    }
+    if (s->index > 0) {
+        oct__kernels()->add_f32(f.sums, total, sums, total);
+    }
+    if (s->index + 1 == oct__shard_count(&s->lane->form, s->args->t[X].n)) {
+        unpack(s, &f, total);
+    }
+    return OCT_OK;
+}
+
+static size_t place_of(const struct oct__shard *s, int index) {
+    const int n_shards = oct__shard_count(&s->lane->form, s->args->t[X].n);
+    return (size_t)s->node * (size_t)n_shards + (size_t)index;
+}
+
+static oct_status shard_beside_others(const struct oct__shard *s) {
+    const struct form f = form_of(s->args, s->lane->form.shard);
+    multiply_shard(s, &f, sums_at(s, &f, place_of(s, s->index)));
+    return OCT_OK;
+}
+
+static oct_status fold_node(const struct oct__shard *s) {
+    const struct form f = form_of(s->args, s->lane->form.shard);
+    const int n_shards = oct__shard_count(&s->lane->form, s->args->t[X].n);
+    float *sums = sums_at(s, &f, place_of(s, 0));
+    oct__kernels()->fold_f32(f.sums, (size_t)n_shards, f.sums, sums, sums);
+    unpack(s, &f, sums);
+    return OCT_OK;
+}
+
+oct_status oct__wgrad_conv_u8(const struct oct__lane *lane, const struct oct__args *args) {
+    const int batch = args->t[X].n;
+    if (lane->form.n_threads == 1) {
+        return oct__each_shard(lane, args, batch, shard_in_turn);
+    }
+    OCT_TRY(oct__each_shard(lane, args, batch, shard_beside_others));
+    return lane->bare ? OCT_OK : oct__each_node(lane, args, fold_node);
+}
