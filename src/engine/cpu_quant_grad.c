@@ -4,7 +4,8 @@
  * A gradient arrives in one or two parts, each as floats (f32, bf16) or as integers with a scale
  * for the tensor or one for each sample (s8, or s32 sums of a product). GRAD_JOIN writes their sum
  * as floats, GRAD_QUANTIZE as s8 rounded by chance. As with values, parts become floats a block at
- * a time, and are made twice rather than kept: once for the peak, once for the bytes.
+ * a time, and are made twice rather than kept: once for the peak, once for the bytes. What a step
+ * has most of, kernels make in registers, with the same bits.
  */
 #include <string.h>
 
@@ -159,33 +160,105 @@ static float *peaks_of(const struct oct__shard *s) {
     return (float *)s->lane->shared_scratch + (size_t)s->node * (size_t)s->args->t[0].n;
 }
 
+/* What kernels make in registers, so that nothing of it is written: one part in bf16 or s32, or one
+ * in s32 and one in s8, not masked, with at most one scale of w. */
+enum form { ANY, BF16, S32, S32_S8 };
+
+static enum form form_of(const struct oct__tensor *t) {
+    const enum oct__dtype a = t[PART_A].dtype, b = t[PART_B].dtype;
+    const int has_w = t[SCALE_W].n != 0, has_b = t[PART_B].n != 0;
+    if (t[BYTES].n != 0 || (has_w && oct__tensor_count(&t[SCALE_W]) > 1)) {
+        return ANY;
+    }
+    if (a == OCT_DTYPE_BF16 && !has_b) {
+        return BF16;
+    }
+    if (a == OCT_DTYPE_S32 && !has_b && !has_w) {
+        return S32;
+    }
+    return has_b && !has_w && (a == OCT_DTYPE_S32 || b == OCT_DTYPE_S32) &&
+                   (a == OCT_DTYPE_S8 || b == OCT_DTYPE_S8)
+               ? S32_S8
+               : ANY;
+}
+
+/* Of S32_S8, the sum being the same in either order. */
+static int part_of(const struct oct__tensor *t, enum oct__dtype dtype) {
+    return t[PART_A].dtype == dtype ? PART_A : PART_B;
+}
+
+/* Of all channels. */
+static float scale_of_w(const struct oct__shard *s) {
+    return s->args->t[SCALE_W].n != 0 ? *(const float *)oct__node_at(s, SCALE_W) : 1.0F;
+}
+
+static struct oct__piece whole_sample(const struct oct__tensor *t, size_t sample) {
+    return (struct oct__piece){.sample = sample, .count = oct__sample_elements(t)};
+}
+
 /* The largest of products with one scale is the product of the largest: that is rounded as they
  * are, and saves their pass. */
 static float peak_of(const struct oct__shard *s, size_t sample) {
+    const struct oct__kernels *k = oct__kernels();
     const struct oct__tensor *t = s->args->t;
     const int has_one_scale = t[SCALE_W].n != 0 && oct__tensor_count(&t[SCALE_W]) == 1;
-    struct oct__piece p;
+    struct oct__piece p = whole_sample(t, sample);
+    const int sums = part_of(t, OCT_DTYPE_S32), bytes = part_of(t, OCT_DTYPE_S8);
+    uint32_t largest = 0;
     float peak = 0.0F;
+    switch (form_of(t)) {
+    case BF16:
+        k->absmax_bf16(p.count, part_at(s, PART_A, p), &peak);
+        return peak * scale_of_w(s);
+    case S32:
+        k->absmax_s32(p.count, part_at(s, PART_A, p), &largest);
+        return scale_of(s, SCALE_A, sample) * (float)largest;
+    case S32_S8:
+        k->absmax_s32_s8(p.count, part_at(s, sums, p), scale_of(s, sums + 1, sample),
+                         part_at(s, bytes, p), scale_of(s, bytes + 1, sample), &peak);
+        return peak;
+    case ANY:
+        break;
+    }
     for (size_t at = 0; at < oct__sample_elements(t); at += p.count) {
         p = oct__piece_at(t, sample, at);
-        oct__kernels()->absmax_f32(p.count, has_one_scale ? joined(s, p) : folded(s, p), &peak);
+        k->absmax_f32(p.count, has_one_scale ? joined(s, p) : folded(s, p), &peak);
     }
-    return has_one_scale ? peak * *(const float *)oct__node_at(s, SCALE_W) : peak;
+    return has_one_scale ? peak * scale_of_w(s) : peak;
 }
 
 static void write_bytes(const struct oct__shard *s, size_t sample) {
+    const struct oct__kernels *k = oct__kernels();
     const struct oct__lane *lane = s->lane;
     const struct oct__tensor *t = &s->args->t[0];
     const float inverse = oct__symmetric_inverse(scale_of(s, SCALE_Q, sample));
     const struct oct__stream stream =
         oct__stream(lane->seed, OCT_PURPOSE_ROUND_GRADIENT, (uint32_t)(lane->first_node + s->node),
                     lane->step, (uint32_t)s->args->layer);
-    int8_t *q = oct__shard_at(s, Q);
-    struct oct__piece p;
+    struct oct__piece p = whole_sample(t, sample);
+    const int sums = part_of(t, OCT_DTYPE_S32), bytes = part_of(t, OCT_DTYPE_S8);
+    const uint64_t first = oct__piece_number(s, t, p);
+    int8_t *q = (int8_t *)oct__shard_at(s, Q) + oct__piece_offset(t, p);
+    switch (form_of(t)) {
+    case BF16:
+        k->quantize_s8_random_bf16(p.count, first, part_at(s, PART_A, p), scale_of_w(s), inverse,
+                                   &stream, q);
+        return;
+    case S32:
+        k->quantize_s8_random_s32(p.count, first, part_at(s, PART_A, p),
+                                  scale_of(s, SCALE_A, sample), inverse, &stream, q);
+        return;
+    case S32_S8:
+        k->quantize_s8_random_s32_s8(p.count, first, part_at(s, sums, p),
+                                     scale_of(s, sums + 1, sample), part_at(s, bytes, p),
+                                     scale_of(s, bytes + 1, sample), inverse, &stream, q);
+        return;
+    case ANY:
+        break;
+    }
     for (size_t at = 0; at < oct__sample_elements(t); at += p.count) {
         p = oct__piece_at(t, sample, at);
-        oct__kernels()->quantize_s8_random_f32(p.count, oct__piece_number(s, t, p), folded(s, p),
-                                               inverse, &stream, q + oct__piece_offset(t, p));
+        k->quantize_s8_random_f32(p.count, first + at, folded(s, p), inverse, &stream, q + at);
     }
 }
 

@@ -284,6 +284,28 @@ CALL(absmax_f32) {
     k->absmax_f32(s->rows, p[0], p[1]);
 }
 
+static const struct oct__case_buffer buffers_absmax_bf16[] = {
+    IN_OF(BF16, "x", ELEMENT), BUFFER("peak", BOTH, TENSOR, F32, .exact = 1)};
+
+CALL(absmax_bf16) {
+    k->absmax_bf16(s->rows, p[0], p[1]);
+}
+
+static const struct oct__case_buffer buffers_absmax_s32[] = {IN_OF(S32, "x", ELEMENT),
+                                                             BOTH_OF(S32, "peak", TENSOR)};
+
+CALL(absmax_s32) {
+    k->absmax_s32(s->rows, p[0], p[1]);
+}
+
+static const struct oct__case_buffer buffers_absmax_s32_s8[] = {
+    IN_OF(S32, "a", ELEMENT), IN_OF(S8, "b", ELEMENT), BOTH("peak", TENSOR)};
+
+/* Two scales, from the two that a grid has. */
+CALL(absmax_s32_s8) {
+    k->absmax_s32_s8(s->rows, p[0], s->scale, p[1], s->inverse, p[2]);
+}
+
 static const struct oct__case_buffer buffers_quantize_u8_f32[] = {IN("x", ELEMENT),
                                                                   OUT_OF(U8, "q", ELEMENT)};
 
@@ -310,6 +332,30 @@ static const struct oct__case_buffer buffers_quantize_s8_random_f32[] = {IN("x",
 
 CALL(quantize_s8_random_f32) {
     k->quantize_s8_random_f32(s->rows, s->first, p[0], s->inverse, &s->stream, p[1]);
+}
+
+static const struct oct__case_buffer buffers_quantize_s8_random_bf16[] = {IN_OF(BF16, "x", ELEMENT),
+                                                                          OUT_OF(S8, "q", ELEMENT)};
+
+CALL(quantize_s8_random_bf16) {
+    k->quantize_s8_random_bf16(s->rows, s->first, p[0], s->scale, s->inverse, &s->stream, p[1]);
+}
+
+static const struct oct__case_buffer buffers_quantize_s8_random_s32[] = {IN_OF(S32, "x", ELEMENT),
+                                                                         OUT_OF(S8, "q", ELEMENT)};
+
+/* Sums up to 2^20 are to be in range. */
+CALL(quantize_s8_random_s32) {
+    k->quantize_s8_random_s32(s->rows, s->first, p[0], s->scale, s->inverse * 0x1p-14f, &s->stream,
+                              p[1]);
+}
+
+static const struct oct__case_buffer buffers_quantize_s8_random_s32_s8[] = {
+    IN_OF(S32, "a", ELEMENT), IN_OF(S8, "b", ELEMENT), OUT_OF(S8, "q", ELEMENT)};
+
+CALL(quantize_s8_random_s32_s8) {
+    k->quantize_s8_random_s32_s8(s->rows, s->first, p[0], s->scale * 0x1p-14f, p[1], s->scale,
+                                 s->inverse, &s->stream, p[2]);
 }
 
 static const struct oct__case_buffer buffers_dequantize_u8_f32[] = {IN_OF(U8, "q", ELEMENT),
@@ -597,10 +643,16 @@ CALL(draw_u32) {
 #define CASES_OF_minmax_f32 OCT_CASE_FLAT, bench_grid
 #define CASES_OF_minmax_s32 OCT_CASE_FLAT, bench_grid
 #define CASES_OF_absmax_f32 OCT_CASE_FLAT, bench_grid
+#define CASES_OF_absmax_bf16 OCT_CASE_FLAT, bench_grid
+#define CASES_OF_absmax_s32 OCT_CASE_FLAT, bench_grid
+#define CASES_OF_absmax_s32_s8 OCT_CASE_FLAT, bench_grid
 #define CASES_OF_quantize_u8_f32 OCT_CASE_FLAT, bench_grid
 #define CASES_OF_quantize_s8_f32 OCT_CASE_FLAT, bench_grid
 #define CASES_OF_quantize_u8_random_f32 OCT_CASE_FLAT, bench_grid
 #define CASES_OF_quantize_s8_random_f32 OCT_CASE_FLAT, bench_grid
+#define CASES_OF_quantize_s8_random_bf16 OCT_CASE_FLAT, bench_grid
+#define CASES_OF_quantize_s8_random_s32 OCT_CASE_FLAT, bench_grid
+#define CASES_OF_quantize_s8_random_s32_s8 OCT_CASE_FLAT, bench_grid
 #define CASES_OF_dequantize_u8_f32 OCT_CASE_FLAT, bench_grid
 #define CASES_OF_dequantize_add_u8_f32 OCT_CASE_FLAT, bench_grid
 #define CASES_OF_dequantize_s8_f32 OCT_CASE_FLAT, bench_grid

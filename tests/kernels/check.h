@@ -20,6 +20,9 @@ int check_oracle(const char *only, uint64_t seed);
 /* oracle_bytes.c: the same for one kernel between floats and bytes, to the bit. */
 int check_bytes(const char *name, uint64_t seed);
 
+/* oracle_fused.c: the same for one that takes what floats are made of. */
+int check_fused(const char *name, uint64_t seed);
+
 /* oracle_range.c: the same for one kernel of the range norms. */
 int check_range(const char *name, uint64_t seed);
 

@@ -32,13 +32,40 @@ void oct_minmax_s32__ref(size_t n, const int32_t *x, int32_t *range) {
     }
 }
 
+static void raise_peak(float x, float *peak) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits &= 0x7fffffffU;
+    float size;
+    memcpy(&size, &bits, sizeof size);
+    *peak = order_of(size) > order_of(*peak) ? size : *peak;
+}
+
 void oct_absmax_f32__ref(size_t n, const float *x, float *peak) {
     for (size_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, &x[i], sizeof bits);
-        bits &= 0x7fffffffU;
-        float size;
-        memcpy(&size, &bits, sizeof size);
-        *peak = order_of(size) > order_of(*peak) ? size : *peak;
+        raise_peak(x[i], peak);
+    }
+}
+
+void oct_absmax_bf16__ref(size_t n, const uint16_t *x, float *peak) {
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits = (uint32_t)x[i] << 16;
+        float wide;
+        memcpy(&wide, &bits, sizeof wide);
+        raise_peak(wide, peak);
+    }
+}
+
+void oct_absmax_s32__ref(size_t n, const int32_t *x, uint32_t *peak) {
+    for (size_t i = 0; i < n; i++) {
+        uint32_t size = x[i] < 0 ? 0U - (uint32_t)x[i] : (uint32_t)x[i];
+        *peak = size > *peak ? size : *peak;
+    }
+}
+
+void oct_absmax_s32_s8__ref(size_t n, const int32_t *a, float scale_a, const int8_t *b,
+                            float scale_b, float *peak) {
+    for (size_t i = 0; i < n; i++) {
+        raise_peak(scale_a * (float)a[i] + scale_b * (float)b[i], peak);
     }
 }

@@ -5,6 +5,7 @@
  * does not fit in: infinities land on a border, and a NaN on the lower one.
  */
 #include <math.h>
+#include <string.h>
 
 #include "base/rng.h"
 #include "kernels/variants.h"
@@ -41,15 +42,25 @@ static void draw_tile(const struct oct__stream *stream, uint64_t tile, float dit
     }
 }
 
+/* The dither of element `first` + i, whose tile is drawn when its first element is met. */
+static float dither_at(const struct oct__stream *stream, uint64_t first, size_t i,
+                       float dither[TILE]) {
+    const uint64_t e = first + i;
+    if (i == 0 || e % TILE == 0) {
+        draw_tile(stream, e / TILE, dither);
+    }
+    return dither[e % TILE];
+}
+
+static int8_t round_s8(float x, float inverse, float dither) {
+    return (int8_t)hold(floorf(x * inverse + dither), -127.0f, 127.0f);
+}
+
 void oct_quantize_u8_random_f32__ref(size_t n, uint64_t first, const float *x, float inverse,
                                      float zero, const struct oct__stream *stream, uint8_t *q) {
     float dither[TILE];
     for (size_t i = 0; i < n; i++) {
-        uint64_t e = first + i;
-        if (i == 0 || e % TILE == 0) {
-            draw_tile(stream, e / TILE, dither);
-        }
-        float t = floorf(x[i] * inverse + dither[e % TILE]);
+        float t = floorf(x[i] * inverse + dither_at(stream, first, i, dither));
         q[i] = (uint8_t)(hold(t, -zero, 255.0f - zero) + zero);
     }
 }
@@ -58,12 +69,36 @@ void oct_quantize_s8_random_f32__ref(size_t n, uint64_t first, const float *x, f
                                      const struct oct__stream *stream, int8_t *q) {
     float dither[TILE];
     for (size_t i = 0; i < n; i++) {
-        uint64_t e = first + i;
-        if (i == 0 || e % TILE == 0) {
-            draw_tile(stream, e / TILE, dither);
-        }
-        float t = floorf(x[i] * inverse + dither[e % TILE]);
-        q[i] = (int8_t)hold(t, -127.0f, 127.0f);
+        q[i] = round_s8(x[i], inverse, dither_at(stream, first, i, dither));
+    }
+}
+
+void oct_quantize_s8_random_bf16__ref(size_t n, uint64_t first, const uint16_t *x, float scale,
+                                      float inverse, const struct oct__stream *stream, int8_t *q) {
+    float dither[TILE];
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits = (uint32_t)x[i] << 16;
+        float wide;
+        memcpy(&wide, &bits, sizeof wide);
+        q[i] = round_s8(wide * scale, inverse, dither_at(stream, first, i, dither));
+    }
+}
+
+void oct_quantize_s8_random_s32__ref(size_t n, uint64_t first, const int32_t *x, float scale,
+                                     float inverse, const struct oct__stream *stream, int8_t *q) {
+    float dither[TILE];
+    for (size_t i = 0; i < n; i++) {
+        q[i] = round_s8(scale * (float)x[i], inverse, dither_at(stream, first, i, dither));
+    }
+}
+
+void oct_quantize_s8_random_s32_s8__ref(size_t n, uint64_t first, const int32_t *a, float scale_a,
+                                        const int8_t *b, float scale_b, float inverse,
+                                        const struct oct__stream *stream, int8_t *q) {
+    float dither[TILE];
+    for (size_t i = 0; i < n; i++) {
+        const float x = scale_a * (float)a[i] + scale_b * (float)b[i];
+        q[i] = round_s8(x, inverse, dither_at(stream, first, i, dither));
     }
 }
 

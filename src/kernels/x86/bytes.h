@@ -21,6 +21,10 @@ INLINE ints ints_of(int32_t value) {
     return _mm512_set1_epi32(value);
 }
 
+INLINE ints ints_load(const void *p) {
+    return _mm512_loadu_si512(p);
+}
+
 INLINE ints ints_get(const int32_t *p, int full, size_t n) {
     return full ? _mm512_loadu_si512(p) : _mm512_maskz_loadu_epi32(wide_first(n), p);
 }
@@ -35,6 +39,12 @@ INLINE ints ints_get_s8(const int8_t *p, int full, size_t n) {
     __m128i bytes = full ? _mm_loadu_si128((const __m128i *)(const void *)p)
                          : _mm_maskz_loadu_epi8(wide_first(n), p);
     return _mm512_cvtepi8_epi32(bytes);
+}
+
+INLINE ints ints_get_u16(const uint16_t *p, int full, size_t n) {
+    __m256i halves = full ? _mm256_loadu_si256((const __m256i *)(const void *)p)
+                          : _mm256_maskz_loadu_epi16(wide_first(n), p);
+    return _mm512_cvtepu16_epi32(halves);
 }
 
 /* The lowest 8 or 16 bits of each. */
@@ -58,6 +68,26 @@ INLINE ints ints_larger(ints a, ints b) {
     return _mm512_max_epi32(a, b);
 }
 
+/* Without a sign. */
+INLINE ints ints_larger_bits(ints a, ints b) {
+    return _mm512_max_epu32(a, b);
+}
+
+INLINE ints ints_smaller_bits(ints a, ints b) {
+    return _mm512_min_epu32(a, b);
+}
+
+/* 2 * LANES halves, without a sign. */
+INLINE ints ints_larger_u16(ints a, ints b) {
+    return _mm512_max_epu16(a, b);
+}
+
+/* |v|; that of the most negative has no sign. */
+INLINE ints ints_magnitude(ints v) {
+    return _mm512_abs_epi32(v);
+}
+
+#define ints_shift_left(v, by) _mm512_slli_epi32(v, by)
 #define ints_shift_right(v, by) _mm512_srli_epi32(v, by)
 
 INLINE ints ints_bits(wide v) {
@@ -128,6 +158,10 @@ INLINE ints ints_of(int32_t value) {
     return _mm256_set1_epi32(value);
 }
 
+INLINE ints ints_load(const void *p) {
+    return _mm256_loadu_si256((const __m256i *)p);
+}
+
 INLINE ints ints_get(const int32_t *p, int full, size_t n) {
     return full ? _mm256_loadu_si256((const __m256i *)(const void *)p)
                 : _mm256_maskload_epi32(p, wide_first(n));
@@ -194,6 +228,22 @@ INLINE ints ints_and(ints a, ints b) {
 
 INLINE ints ints_larger(ints a, ints b) {
     return _mm256_max_epi32(a, b);
+}
+
+INLINE ints ints_larger_bits(ints a, ints b) {
+    return _mm256_max_epu32(a, b);
+}
+
+INLINE ints ints_smaller_bits(ints a, ints b) {
+    return _mm256_min_epu32(a, b);
+}
+
+INLINE ints ints_larger_u16(ints a, ints b) {
+    return _mm256_max_epu16(a, b);
+}
+
+INLINE ints ints_magnitude(ints v) {
+    return _mm256_abs_epi32(v);
 }
 
 #define ints_shift_left(v, by) _mm256_slli_epi32(v, by)

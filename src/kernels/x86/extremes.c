@@ -10,9 +10,7 @@
  *
  * Finding an extreme twice does no harm: the last vector overlaps the one before it.
  */
-#include "kernels/x86/bytes.h"
-
-#if !defined(__AVX512F__) /* avx512 measured no faster: all of these wait for loads */
+#include "kernels/x86/source.h"
 
 /* The bits of a float in the order of values, see ref/extremes.c. */
 INLINE int32_t order_of(uint32_t bits) {
@@ -35,61 +33,115 @@ INLINE void widen_range(float *low, float *high, uint32_t bits) {
     }
 }
 
-INLINE ints smaller(ints a, ints b) {
-    return _mm256_min_epi32(a, b);
+INLINE ints bits_at(const struct source *x, size_t i) {
+    return ints_bits(source_get(x, i, 1, 0));
 }
 
-/* Without a sign. */
-INLINE ints larger_bits(ints a, ints b) {
-    return _mm256_max_epu32(a, b);
+/* Where the vector that begins at i < n lies, so that it ends within n >= size. */
+INLINE size_t at_most(size_t i, size_t n, size_t size) {
+    return i + size <= n ? i : n - size;
 }
 
-INLINE ints smaller_bits(ints a, ints b) {
-    return _mm256_min_epu32(a, b);
-}
-
-INLINE ints load_bits(const float *p) {
-    return ints_bits(wide_load(p));
-}
+/* --- range ------------------------------------------------------------------------------------ */
 
 struct extremes {
     ints top, bottom, high; /* largest and smallest unsigned, largest signed */
 };
 
 INLINE void extremes_add(struct extremes *e, ints v) {
-    e->top = larger_bits(e->top, v);
-    e->bottom = smaller_bits(e->bottom, v);
+    e->top = ints_larger_bits(e->top, v);
+    e->bottom = ints_smaller_bits(e->bottom, v);
     e->high = ints_larger(e->high, v);
 }
 
-void OCT_WIDE(minmax_f32)(size_t n, const float *x, float *range) {
-    if (n < LANES) {
-        for (size_t i = 0; i < n; i++) {
-            widen_range(&range[0], &range[1], bits_of(&x[i]));
-        }
-        return;
-    }
-    ints v = load_bits(x);
-    struct extremes a = {v, v, v}, b = a;
-    size_t i = LANES;
-    for (; i + 4 * LANES <= n; i += 4 * LANES) {
-        extremes_add(&a, load_bits(x + i));
-        extremes_add(&b, load_bits(x + i + LANES));
-        extremes_add(&a, load_bits(x + i + 2 * LANES));
-        extremes_add(&b, load_bits(x + i + 3 * LANES));
-    }
-    for (; i < n; i += LANES) {
-        extremes_add(&a, load_bits(x + (i + LANES <= n ? i : n - LANES)));
-    }
+INLINE void extremes_into(const struct extremes *e, size_t n, float *range) {
     uint32_t top[LANES], bottom[LANES], high[LANES];
-    ints_store(top, larger_bits(a.top, b.top));
-    ints_store(bottom, smaller_bits(a.bottom, b.bottom));
-    ints_store(high, ints_larger(a.high, b.high));
-    for (size_t k = 0; k < LANES; k++) {
+    ints_store(top, e->top);
+    ints_store(bottom, e->bottom);
+    ints_store(high, e->high);
+    for (size_t k = 0; k < n; k++) {
         widen_range(&range[0], &range[1], top[k]);
         widen_range(&range[0], &range[1], bottom[k]);
         widen_range(&range[0], &range[1], high[k]);
     }
+}
+
+INLINE void minmax(size_t n, struct source x, float *range) {
+    if (n < LANES) {
+        ints v = ints_bits(source_get(&x, 0, 0, n));
+        extremes_into(&(struct extremes){v, v, v}, n, range);
+        return;
+    }
+    ints v = bits_at(&x, 0);
+    struct extremes a = {v, v, v}, b = a;
+    size_t i = LANES;
+    for (; i + 4 * LANES <= n; i += 4 * LANES) {
+        extremes_add(&a, bits_at(&x, i));
+        extremes_add(&b, bits_at(&x, i + LANES));
+        extremes_add(&a, bits_at(&x, i + 2 * LANES));
+        extremes_add(&b, bits_at(&x, i + 3 * LANES));
+    }
+    for (; i < n; i += LANES) {
+        extremes_add(&a, bits_at(&x, at_most(i, n, LANES)));
+    }
+    extremes_add(&a, b.top);
+    extremes_add(&a, b.bottom);
+    extremes_add(&a, b.high);
+    extremes_into(&a, LANES, range);
+}
+
+/* --- peak ------------------------------------------------------------------------------------- */
+
+/* Without their signs floats are in order as they are. */
+INLINE ints magnitude_at(const struct source *x, size_t i) {
+    return ints_and(bits_at(x, i), ints_of(0x7fffffff));
+}
+
+INLINE void peak_into(ints found, size_t n, float *peak) {
+    uint32_t bits[LANES];
+    ints_store(bits, found);
+    for (size_t k = 0; k < n; k++) {
+        widen_range(NULL, peak, bits[k]);
+    }
+}
+
+INLINE void absmax(size_t n, struct source x, float *peak) {
+    if (n < LANES) {
+        const ints all = ints_bits(source_get(&x, 0, 0, n));
+        peak_into(ints_and(all, ints_of(0x7fffffff)), n, peak);
+        return;
+    }
+    ints a = ints_of(0), b = a, c = a, d = a;
+    size_t i = 0;
+    for (; i + 4 * LANES <= n; i += 4 * LANES) {
+        a = ints_larger(a, magnitude_at(&x, i));
+        b = ints_larger(b, magnitude_at(&x, i + LANES));
+        c = ints_larger(c, magnitude_at(&x, i + 2 * LANES));
+        d = ints_larger(d, magnitude_at(&x, i + 3 * LANES));
+    }
+    for (; i < n; i += LANES) {
+        a = ints_larger(a, magnitude_at(&x, at_most(i, n, LANES)));
+    }
+    peak_into(ints_larger(ints_larger(a, b), ints_larger(c, d)), LANES, peak);
+}
+
+void OCT_WIDE(absmax_s32_s8)(size_t n, const int32_t *a, float scale_a, const int8_t *b,
+                             float scale_b, float *peak) {
+    absmax(n, source_s32_s8(a, scale_a, b, scale_b), peak);
+}
+
+#if !defined(__AVX512F__) /* avx512 measured no faster: all of these wait for loads */
+
+void OCT_WIDE(minmax_f32)(size_t n, const float *x, float *range) {
+    minmax(n, source_f32(x), range);
+}
+
+void OCT_WIDE(absmax_f32)(size_t n, const float *x, float *peak) {
+    absmax(n, source_f32(x), peak);
+}
+
+INLINE ints smaller(ints a, ints b) {
+    return _mm256_min_epi32(a, b);
 }
 
 void OCT_WIDE(minmax_s32)(size_t n, const int32_t *x, int32_t *range) {
@@ -104,7 +156,7 @@ void OCT_WIDE(minmax_s32)(size_t n, const int32_t *x, int32_t *range) {
     }
     if (n >= LANES) {
         for (; i < n; i += LANES) {
-            ints v = ints_get(x + (i + LANES <= n ? i : n - LANES), 1, 0);
+            ints v = ints_get(x + at_most(i, n, LANES), 1, 0);
             low = smaller(low, v);
             high = ints_larger(high, v);
         }
@@ -122,31 +174,46 @@ void OCT_WIDE(minmax_s32)(size_t n, const int32_t *x, int32_t *range) {
     }
 }
 
-/* Without their signs floats are in order as they are. */
-void OCT_WIDE(absmax_f32)(size_t n, const float *x, float *peak) {
-    const ints magnitude = ints_of(0x7fffffff);
-    if (n < LANES) {
-        for (size_t i = 0; i < n; i++) {
-            widen_range(NULL, peak, bits_of(&x[i]) & 0x7fffffffU);
-        }
-        return;
-    }
-    ints a = ints_of(0), b = a, c = a, d = a;
+void OCT_WIDE(absmax_s32)(size_t n, const int32_t *x, uint32_t *peak) {
+    ints a = ints_of(0), b = a;
     size_t i = 0;
-    for (; i + 4 * LANES <= n; i += 4 * LANES) {
-        a = ints_larger(a, ints_and(load_bits(x + i), magnitude));
-        b = ints_larger(b, ints_and(load_bits(x + i + LANES), magnitude));
-        c = ints_larger(c, ints_and(load_bits(x + i + 2 * LANES), magnitude));
-        d = ints_larger(d, ints_and(load_bits(x + i + 3 * LANES), magnitude));
+    for (; i + 2 * LANES <= n; i += 2 * LANES) {
+        a = ints_larger_bits(a, ints_magnitude(ints_load(x + i)));
+        b = ints_larger_bits(b, ints_magnitude(ints_load(x + i + LANES)));
     }
     for (; i < n; i += LANES) {
-        a = ints_larger(a, ints_and(load_bits(x + (i + LANES <= n ? i : n - LANES)), magnitude));
+        const size_t left = n - i;
+        a = ints_larger_bits(a, ints_magnitude(ints_get(x + i, left >= LANES, left)));
     }
     uint32_t found[LANES];
-    ints_store(found, ints_larger(ints_larger(a, b), ints_larger(c, d)));
+    ints_store(found, ints_larger_bits(a, b));
     for (size_t k = 0; k < LANES; k++) {
-        widen_range(NULL, peak, found[k]);
+        *peak = found[k] > *peak ? found[k] : *peak;
     }
 }
 
 #endif
+
+/* bf16 are in order as floats are, twice as many in a vector. */
+void OCT_WIDE(absmax_bf16)(size_t n, const uint16_t *x, float *peak) {
+    enum { HALVES = 2 * LANES };
+    const ints magnitude = ints_of(0x7fff7fff);
+    uint16_t found[HALVES];
+    if (n < HALVES) {
+        memcpy(found, x, n * sizeof *x);
+    } else {
+        ints a = ints_of(0), b = a;
+        size_t i = 0;
+        for (; i + 2 * HALVES <= n; i += 2 * HALVES) {
+            a = ints_larger_u16(a, ints_and(ints_load(x + i), magnitude));
+            b = ints_larger_u16(b, ints_and(ints_load(x + i + HALVES), magnitude));
+        }
+        for (; i < n; i += HALVES) {
+            a = ints_larger_u16(a, ints_and(ints_load(x + at_most(i, n, HALVES)), magnitude));
+        }
+        ints_store(found, ints_larger_u16(a, b));
+    }
+    for (size_t k = 0; k < HALVES && k < n; k++) {
+        widen_range(NULL, peak, (found[k] & 0x7fffU) << 16);
+    }
+}
