@@ -79,7 +79,10 @@ typedef const float *values_fn(const struct oct__shard *s, struct oct__piece p, 
 struct quantizer {
     values_fn *values;
     oct__shard_fn *extremes; /* the first pass */
-    int running, q, grid;    /* operands */
+    /* The bytes of a shard, rounded to the nearest, where a kernel has no need of the values in
+     * memory; 0: there is none for this call. May be NULL. */
+    int (*nearest)(const struct oct__shard *s, const struct oct__grid *grid, uint8_t *q);
+    int running, q, grid; /* operands */
 };
 
 /* A call of one of the four, with what its passes need. */
@@ -136,6 +139,9 @@ static oct_status bytes_shard(const struct oct__shard *s) {
         oct__stream(lane->seed, OCT_PURPOSE_ROUND_VALUE, (uint32_t)(lane->first_node + s->node),
                     lane->step, (uint32_t)s->args->layer);
     uint8_t *q = oct__shard_at(s, z->q);
+    if (!by_chance && z->nearest && z->nearest(s, grid, q)) {
+        return OCT_OK;
+    }
     for (size_t i = 0; i < (size_t)s->count; i++) {
         struct oct__piece p;
         for (size_t at = 0; at < oct__sample_elements(t); at += p.count, q += p.count) {
@@ -238,8 +244,21 @@ static oct_status sum_extremes_shard(const struct oct__shard *s) {
     return OCT_OK;
 }
 
-static const struct quantizer sums_quantizer = {
-    .values = sum_values, .extremes = sum_extremes_shard, .running = 4, .q = 5, .grid = 6};
+static int sum_nearest(const struct oct__shard *s, const struct oct__grid *grid, uint8_t *q) {
+    if (!has_one_factor(s->args)) {
+        return 0;
+    }
+    oct__kernels()->quantize_u8_s32(shard_elements(s, 0), oct__shard_at(s, 0), factor_of(s),
+                                    grid->inverse, grid->zero, q);
+    return 1;
+}
+
+static const struct quantizer sums_quantizer = {.values = sum_values,
+                                                .extremes = sum_extremes_shard,
+                                                .nearest = sum_nearest,
+                                                .running = 4,
+                                                .q = 5,
+                                                .grid = 6};
 
 oct_status oct__cpu_sums_quantize(const struct oct__lane *lane, const struct oct__args *args) {
     return quantize(lane, args, &sums_quantizer, &args->attr.quant);
@@ -274,8 +293,35 @@ oct_status oct__cpu_add_dequantize(const struct oct__lane *lane, const struct oc
     return oct__each_shard(lane, args, args->t[0].n, add_dequantize_shard);
 }
 
-static const struct quantizer add_quantizer = {
-    .values = add_values, .extremes = extremes_shard, .running = 4, .q = 5, .grid = 6};
+static oct_status add_extremes_shard(const struct oct__shard *s) {
+    const size_t size = oct__sample_elements(&s->args->t[0]);
+    const uint8_t *a = oct__shard_at(s, 0), *b = oct__shard_at(s, 2);
+    const struct oct__grid *a_grid = oct__node_at(s, 1), *b_grid = oct__node_at(s, 3);
+    float *extremes = extremes_of(s);
+    for (size_t i = 0; i < (size_t)s->count; i++) {
+        float range[2];
+        oct__range_begin(range);
+        oct__kernels()->minmax_sum_u8(size, a + i * size, a_grid->scale, a_grid->zero, b + i * size,
+                                      b_grid->scale, b_grid->zero, range);
+        memcpy(extremes + 2 * i, range, sizeof range);
+    }
+    return OCT_OK;
+}
+
+static int add_nearest(const struct oct__shard *s, const struct oct__grid *grid, uint8_t *q) {
+    const struct oct__grid *a_grid = oct__node_at(s, 1), *b_grid = oct__node_at(s, 3);
+    oct__kernels()->quantize_sum_u8(shard_elements(s, 0), oct__shard_at(s, 0), a_grid->scale,
+                                    a_grid->zero, oct__shard_at(s, 2), b_grid->scale, b_grid->zero,
+                                    grid->inverse, grid->zero, q);
+    return 1;
+}
+
+static const struct quantizer add_quantizer = {.values = add_values,
+                                               .extremes = add_extremes_shard,
+                                               .nearest = add_nearest,
+                                               .running = 4,
+                                               .q = 5,
+                                               .grid = 6};
 
 oct_status oct__cpu_add_u8(const struct oct__lane *lane, const struct oct__args *args) {
     return quantize(lane, args, &add_quantizer, &args->attr.quant);

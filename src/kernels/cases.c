@@ -277,6 +277,15 @@ CALL(minmax_s32) {
     k->minmax_s32(s->rows, p[0], p[1]);
 }
 
+static const struct oct__case_buffer buffers_minmax_sum_u8[] = {
+    IN_OF(U8, "a", ELEMENT), IN_OF(U8, "b", ELEMENT),
+    BUFFER("range", BOTH, TENSOR, F32, .times = 2)};
+
+CALL(minmax_sum_u8) {
+    k->minmax_sum_u8(s->rows, p[0], s->scale, s->zero, p[1], 0.7f * s->scale, 255.0f - s->zero,
+                     p[2]);
+}
+
 static const struct oct__case_buffer buffers_absmax_f32[] = {
     IN("x", ELEMENT), BUFFER("peak", BOTH, TENSOR, F32, .exact = 1)};
 
@@ -313,6 +322,22 @@ CALL(quantize_u8_f32) {
     k->quantize_u8_f32(s->rows, p[0], s->inverse, s->zero, p[1]);
 }
 
+static const struct oct__case_buffer buffers_quantize_u8_s32[] = {IN_OF(S32, "x", ELEMENT),
+                                                                  OUT_OF(U8, "q", ELEMENT)};
+
+/* Sums up to 2^20 are to be in range, here and below. */
+CALL(quantize_u8_s32) {
+    k->quantize_u8_s32(s->rows, p[0], s->scale, s->inverse * 0x1p-14f, s->zero, p[1]);
+}
+
+static const struct oct__case_buffer buffers_quantize_sum_u8[] = {
+    IN_OF(U8, "a", ELEMENT), IN_OF(U8, "b", ELEMENT), OUT_OF(U8, "q", ELEMENT)};
+
+CALL(quantize_sum_u8) {
+    k->quantize_sum_u8(s->rows, p[0], s->scale, s->zero, p[1], 0.7f * s->scale, 255.0f - s->zero,
+                       0.5f * s->inverse, s->zero, p[2]);
+}
+
 static const struct oct__case_buffer buffers_quantize_s8_f32[] = {IN("x", ELEMENT),
                                                                   OUT_OF(S8, "q", ELEMENT)};
 
@@ -344,7 +369,6 @@ CALL(quantize_s8_random_bf16) {
 static const struct oct__case_buffer buffers_quantize_s8_random_s32[] = {IN_OF(S32, "x", ELEMENT),
                                                                          OUT_OF(S8, "q", ELEMENT)};
 
-/* Sums up to 2^20 are to be in range. */
 CALL(quantize_s8_random_s32) {
     k->quantize_s8_random_s32(s->rows, s->first, p[0], s->scale, s->inverse * 0x1p-14f, &s->stream,
                               p[1]);
@@ -642,11 +666,14 @@ CALL(draw_u32) {
 #define CASES_OF_evonorm_grad_f32 OCT_CASE_GROUPS, bench_groups
 #define CASES_OF_minmax_f32 OCT_CASE_FLAT, bench_grid
 #define CASES_OF_minmax_s32 OCT_CASE_FLAT, bench_grid
+#define CASES_OF_minmax_sum_u8 OCT_CASE_FLAT, bench_grid
 #define CASES_OF_absmax_f32 OCT_CASE_FLAT, bench_grid
 #define CASES_OF_absmax_bf16 OCT_CASE_FLAT, bench_grid
 #define CASES_OF_absmax_s32 OCT_CASE_FLAT, bench_grid
 #define CASES_OF_absmax_s32_s8 OCT_CASE_FLAT, bench_grid
 #define CASES_OF_quantize_u8_f32 OCT_CASE_FLAT, bench_grid
+#define CASES_OF_quantize_u8_s32 OCT_CASE_FLAT, bench_grid
+#define CASES_OF_quantize_sum_u8 OCT_CASE_FLAT, bench_grid
 #define CASES_OF_quantize_s8_f32 OCT_CASE_FLAT, bench_grid
 #define CASES_OF_quantize_u8_random_f32 OCT_CASE_FLAT, bench_grid
 #define CASES_OF_quantize_s8_random_f32 OCT_CASE_FLAT, bench_grid

@@ -22,7 +22,8 @@ static struct {
     int32_t sums[MOST];
     int8_t bytes[MOST];
     uint16_t halves[MOST];
-    float scale_a, scale_b;
+    uint8_t a[MOST], b[MOST];
+    float scale_a, scale_b, zero_a, zero_b;
     float x[MOST];
 } of;
 
@@ -49,18 +50,25 @@ static void draw(const char *name, uint64_t seed, uint32_t trial) {
     const struct oct__stream stream = oct__stream(seed, OCT_PURPOSE_TEST, 0xcccc, trial, 0);
     of.scale_a = scales[trial % n_scales];
     of.scale_b = scales[trial / n_scales % n_scales];
+    of.zero_a = (float)(trial * 37 % 256);
+    of.zero_b = (float)(trial * 101 % 256);
     for (uint32_t i = 0; i < MOST; i++) {
         uint32_t word[4];
         oct__stream_block(&stream, i, word);
         of.sums[i] = (int32_t)(word[0] - 0x80000000U) / (1 << word[1] % 31);
         of.bytes[i] = (int8_t)(word[2] % 255 - 127);
         of.halves[i] = (uint16_t)word[3];
+        of.a[i] = (uint8_t)word[2];
+        of.b[i] = (uint8_t)(word[2] >> 8);
         if (ends_with(name, "_bf16")) {
             const uint32_t bits = (uint32_t)of.halves[i] << 16;
             float wide;
             memcpy(&wide, &bits, sizeof wide);
             of.x[i] =
                 strncmp(name, "absmax", 6) == 0 ? wide : rounded((double)wide * (double)of.scale_a);
+        } else if (ends_with(name, "_sum_u8")) {
+            of.x[i] = rounded(scaled(of.scale_a, (double)of.a[i] - (double)of.zero_a) +
+                              scaled(of.scale_b, (double)of.b[i] - (double)of.zero_b));
         } else if (ends_with(name, "_s32_s8")) {
             of.x[i] = rounded(scaled(of.scale_a, (double)of.sums[i]) +
                               scaled(of.scale_b, (double)of.bytes[i]));
@@ -81,6 +89,24 @@ static void peaks(const char *name, size_t n, float wanted[1], float got[1]) {
         uint32_t peak = 0;
         ref()->absmax_s32(n, of.sums, &peak);
         *got = of.scale_a * (float)peak;
+    }
+}
+
+static void range(size_t n, float wanted[2], float got[2]) {
+    wanted[0] = got[0] = of.x[0];
+    wanted[1] = got[1] = of.x[0];
+    ref()->minmax_f32(n, of.x, wanted);
+    ref()->minmax_sum_u8(n, of.a, of.scale_a, of.zero_a, of.b, of.scale_b, of.zero_b, got);
+}
+
+static void unsigned_bytes(const char *name, size_t n, float inverse, uint8_t *wanted,
+                           uint8_t *got) {
+    ref()->quantize_u8_f32(n, of.x, inverse, of.zero_b, wanted);
+    if (ends_with(name, "_s32")) {
+        ref()->quantize_u8_s32(n, of.sums, of.scale_a, inverse, of.zero_b, got);
+    } else {
+        ref()->quantize_sum_u8(n, of.a, of.scale_a, of.zero_a, of.b, of.scale_b, of.zero_b, inverse,
+                               of.zero_b, got);
     }
 }
 
@@ -114,6 +140,7 @@ int check_fused(const char *name, uint64_t seed) {
     static union {
         float floats[2];
         int8_t bytes[MOST];
+        uint8_t values[MOST];
     } wanted, got;
     long compared = 0, wrong = 0, other = 0;
     for (uint32_t trial = 0; trial < TRIALS; trial++) {
@@ -128,6 +155,11 @@ int check_fused(const char *name, uint64_t seed) {
         if (strncmp(name, "absmax", 6) == 0) {
             peaks(name, n, wanted.floats, got.floats);
             bytes = sizeof(float);
+        } else if (strncmp(name, "minmax", 6) == 0) {
+            range(n, wanted.floats, got.floats);
+            bytes = 2 * sizeof(float);
+        } else if (strstr(name, "_random_") == NULL) {
+            unsigned_bytes(name, n, inverse_of(), wanted.values, got.values);
         } else {
             signed_bytes(name, n, first, inverse_of(), &stream, wanted.bytes, got.bytes);
         }

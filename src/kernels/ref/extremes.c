@@ -18,10 +18,21 @@ static int32_t order_of(float value) {
     return order;
 }
 
+static void widen_range(float x, float *range) {
+    range[0] = order_of(x) < order_of(range[0]) ? x : range[0];
+    range[1] = order_of(x) > order_of(range[1]) ? x : range[1];
+}
+
 void oct_minmax_f32__ref(size_t n, const float *x, float *range) {
     for (size_t i = 0; i < n; i++) {
-        range[0] = order_of(x[i]) < order_of(range[0]) ? x[i] : range[0];
-        range[1] = order_of(x[i]) > order_of(range[1]) ? x[i] : range[1];
+        widen_range(x[i], range);
+    }
+}
+
+void oct_minmax_sum_u8__ref(size_t n, const uint8_t *a, float scale_a, float zero_a,
+                            const uint8_t *b, float scale_b, float zero_b, float *range) {
+    for (size_t i = 0; i < n; i++) {
+        widen_range(scale_a * ((float)a[i] - zero_a) + scale_b * ((float)b[i] - zero_b), range);
     }
 }
 

@@ -15,9 +15,29 @@ static float hold(float t, float low, float high) {
     return t < high ? t : high;
 }
 
+static uint8_t nearest_u8(float x, float inverse, float zero) {
+    return (uint8_t)(rintf(hold(x * inverse, -zero, 255.0f - zero)) + zero);
+}
+
 void oct_quantize_u8_f32__ref(size_t n, const float *x, float inverse, float zero, uint8_t *q) {
     for (size_t i = 0; i < n; i++) {
-        q[i] = (uint8_t)(rintf(hold(x[i] * inverse, -zero, 255.0f - zero)) + zero);
+        q[i] = nearest_u8(x[i], inverse, zero);
+    }
+}
+
+void oct_quantize_u8_s32__ref(size_t n, const int32_t *x, float scale, float inverse, float zero,
+                              uint8_t *q) {
+    for (size_t i = 0; i < n; i++) {
+        q[i] = nearest_u8(scale * (float)x[i], inverse, zero);
+    }
+}
+
+void oct_quantize_sum_u8__ref(size_t n, const uint8_t *a, float scale_a, float zero_a,
+                              const uint8_t *b, float scale_b, float zero_b, float inverse,
+                              float zero, uint8_t *q) {
+    for (size_t i = 0; i < n; i++) {
+        const float x = scale_a * ((float)a[i] - zero_a) + scale_b * ((float)b[i] - zero_b);
+        q[i] = nearest_u8(x, inverse, zero);
     }
 }
 

@@ -60,6 +60,10 @@ INLINE ints ints_add(ints a, ints b) {
     return _mm512_add_epi32(a, b);
 }
 
+INLINE ints ints_sub(ints a, ints b) {
+    return _mm512_sub_epi32(a, b);
+}
+
 INLINE ints ints_and(ints a, ints b) {
     return _mm512_and_si512(a, b);
 }
@@ -121,6 +125,13 @@ INLINE wide wide_exact_add(wide a, wide b, wide c) {
 INLINE ints ints_in_order(ints v) {
     return _mm512_permutexvar_epi32(
         _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), v);
+}
+
+/* The same with `zero` (halves, up to 255) added: v + zero held to [0, 255]. */
+INLINE ints ints_pack_from_u8(ints a, ints b, ints c, ints d, ints zero) {
+    ints ab = _mm512_add_epi16(_mm512_packs_epi32(a, b), zero);
+    ints cd = _mm512_add_epi16(_mm512_packs_epi32(c, d), zero);
+    return ints_in_order(_mm512_packus_epi16(ab, cd));
 }
 
 INLINE ints ints_pack_u8(ints a, ints b, ints c, ints d) {
@@ -222,6 +233,10 @@ INLINE ints ints_add(ints a, ints b) {
     return _mm256_add_epi32(a, b);
 }
 
+INLINE ints ints_sub(ints a, ints b) {
+    return _mm256_sub_epi32(a, b);
+}
+
 INLINE ints ints_and(ints a, ints b) {
     return _mm256_and_si256(a, b);
 }
@@ -275,6 +290,12 @@ INLINE wide wide_exact_add(wide a, wide b, wide c) {
 
 INLINE ints ints_in_order(ints v) {
     return _mm256_permutevar8x32_epi32(v, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
+INLINE ints ints_pack_from_u8(ints a, ints b, ints c, ints d, ints zero) {
+    ints ab = _mm256_add_epi16(_mm256_packs_epi32(a, b), zero);
+    ints cd = _mm256_add_epi16(_mm256_packs_epi32(c, d), zero);
+    return ints_in_order(_mm256_packus_epi16(ab, cd));
 }
 
 INLINE ints ints_pack_u8(ints a, ints b, ints c, ints d) {

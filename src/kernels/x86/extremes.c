@@ -90,6 +90,11 @@ INLINE void minmax(size_t n, struct source x, float *range) {
     extremes_into(&a, LANES, range);
 }
 
+void OCT_WIDE(minmax_sum_u8)(size_t n, const uint8_t *a, float scale_a, float zero_a,
+                             const uint8_t *b, float scale_b, float zero_b, float *range) {
+    minmax(n, source_u8_u8(a, scale_a, zero_a, b, scale_b, zero_b), range);
+}
+
 /* --- peak ------------------------------------------------------------------------------------- */
 
 /* Without their signs floats are in order as they are. */

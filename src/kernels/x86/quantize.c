@@ -13,12 +13,13 @@
 /* q = rint(x * inverse) + zero; below the lower border is where packing stops. */
 struct nearest {
     wide inverse, high;
-    ints zero;
+    ints zero; /* in halves */
     int is_signed;
 };
 
 INLINE struct nearest nearest_u8(float inverse, float zero) {
-    return (struct nearest){wide_of(inverse), wide_of(255.0f - zero), ints_of((int32_t)zero), 0};
+    return (struct nearest){wide_of(inverse), wide_of(255.0f - zero),
+                            ints_of((int32_t)zero * 0x10001), 0};
 }
 
 INLINE struct nearest nearest_s8(float inverse) {
@@ -28,19 +29,20 @@ INLINE struct nearest nearest_s8(float inverse) {
 INLINE ints round_nearest(const struct nearest *of, const struct source *x, size_t i, int full,
                           size_t n) {
     wide t = source_get(x, i, full, n) * of->inverse;
-    return ints_add(ints_nearest(wide_smaller(of->high, t)), of->zero);
+    return ints_nearest(wide_smaller(of->high, t));
 }
 
-INLINE ints pack_bytes(int is_signed, ints a, ints b, ints c, ints d) {
+INLINE ints pack_bytes(int is_signed, ints zero, ints a, ints b, ints c, ints d) {
     return is_signed ? ints_larger_s8(ints_pack_s8(a, b, c, d), ints_of_8(-127))
-                     : ints_pack_u8(a, b, c, d);
+                     : ints_pack_from_u8(a, b, c, d, zero);
 }
 
 /* A few at the end: to be held to the lower border here. */
 INLINE void put_few(const struct nearest *of, const struct source *x, size_t i, int full, size_t n,
                     unsigned char *q) {
     const ints low = ints_of(of->is_signed ? -127 : 0);
-    ints_put_8(q + i, ints_larger(round_nearest(of, x, i, full, n), low), full, n);
+    ints v = ints_add(round_nearest(of, x, i, full, n), ints_and(of->zero, ints_of(0xffff)));
+    ints_put_8(q + i, ints_larger(v, low), full, n);
 }
 
 INLINE void quantize_nearest(struct nearest of, size_t n, struct source x, void *bytes) {
@@ -51,7 +53,7 @@ INLINE void quantize_nearest(struct nearest of, size_t n, struct source x, void 
         ints b = round_nearest(&of, &x, i + LANES, 1, 0);
         ints c = round_nearest(&of, &x, i + 2 * LANES, 1, 0);
         ints d = round_nearest(&of, &x, i + 3 * LANES, 1, 0);
-        ints_store(q + i, pack_bytes(of.is_signed, a, b, c, d));
+        ints_store(q + i, pack_bytes(of.is_signed, of.zero, a, b, c, d));
     }
     for (; i + LANES <= n; i += LANES) {
         put_few(&of, &x, i, 1, 0, q);
@@ -69,6 +71,18 @@ void OCT_WIDE(quantize_s8_f32)(size_t n, const float *x, float inverse, int8_t *
     quantize_nearest(nearest_s8(inverse), n, source_f32(x), q);
 }
 
+void OCT_WIDE(quantize_u8_s32)(size_t n, const int32_t *x, float scale, float inverse, float zero,
+                               uint8_t *q) {
+    quantize_nearest(nearest_u8(inverse, zero), n, source_s32(x, scale), q);
+}
+
+void OCT_WIDE(quantize_sum_u8)(size_t n, const uint8_t *a, float scale_a, float zero_a,
+                               const uint8_t *b, float scale_b, float zero_b, float inverse,
+                               float zero, uint8_t *q) {
+    const struct source x = source_u8_u8(a, scale_a, zero_a, b, scale_b, zero_b);
+    quantize_nearest(nearest_u8(inverse, zero), n, x, q);
+}
+
 /* --- rounding by chance ----------------------------------------------------------------------- */
 
 enum { TILE = 128 };
@@ -76,7 +90,7 @@ enum { TILE = 128 };
 struct chance {
     struct philox blocks;
     wide inverse, high;
-    ints zero;
+    ints zero; /* in halves */
     int is_signed;
 };
 
@@ -84,7 +98,7 @@ INLINE void chance_u8(struct chance *of, float inverse, float zero,
                       const struct oct__stream *stream) {
     of->inverse = wide_of(inverse);
     of->high = wide_of(255.0f - zero);
-    of->zero = ints_of((int32_t)zero);
+    of->zero = ints_of((int32_t)zero * 0x10001);
     of->is_signed = 0;
     philox_init(&of->blocks, stream);
 }
@@ -101,7 +115,7 @@ INLINE void chance_s8(struct chance *of, float inverse, const struct oct__stream
 INLINE ints round_chance(const struct chance *of, wide x, ints k) {
     wide dither = wide_exact_add(wide_ints(k), wide_of(0x1p-16f), wide_of(0x1p-17f));
     wide t = x * of->inverse + dither;
-    return ints_add(ints_floor(wide_smaller(of->high, t)), of->zero);
+    return ints_floor(wide_smaller(of->high, t));
 }
 
 /* Elements 0 … 127 of a tile, which begins at element i. Element 16 w + b takes the lower half of
@@ -119,7 +133,7 @@ INLINE void quantize_tile(const struct chance *of, uint64_t tile, const struct s
             ints k = j < 64 ? ints_and(w, lower) : ints_shift_right(w, 16);
             v[part] = round_chance(of, source_get(x, i + j, 1, 0), k);
         }
-        ints_store(q + i + at, pack_bytes(of->is_signed, v[0], v[1], v[2], v[3]));
+        ints_store(q + i + at, pack_bytes(of->is_signed, of->zero, v[0], v[1], v[2], v[3]));
     }
 }
 

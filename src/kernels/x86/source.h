@@ -21,7 +21,8 @@ enum source_kind {
 struct source {
     enum source_kind kind;
     const void *a, *b;
-    wide scale_a, scale_b, zero_a, zero_b;
+    wide scale_a, scale_b;
+    ints zero_a, zero_b; /* whole, so that they can be taken off before bytes become floats */
 };
 
 /* Bytes of an element of a and of b. */
@@ -61,8 +62,8 @@ INLINE struct source source_u8_u8(const uint8_t *a, float scale_a, float zero_a,
                            .b = b,
                            .scale_a = wide_of(scale_a),
                            .scale_b = wide_of(scale_b),
-                           .zero_a = wide_of(zero_a),
-                           .zero_b = wide_of(zero_b)};
+                           .zero_a = ints_of((int32_t)zero_a),
+                           .zero_b = ints_of((int32_t)zero_b)};
 }
 
 /* Numbers i … i + LANES - 1, or the first n of them. */
@@ -79,10 +80,10 @@ INLINE wide source_get(const struct source *of, size_t i, int full, size_t n) {
         return of->scale_a * wide_ints(ints_get((const int32_t *)of->a + i, full, n)) +
                of->scale_b * wide_ints(ints_get_s8((const int8_t *)of->b + i, full, n));
     default:
-        return of->scale_a *
-                   (wide_ints(ints_get_u8((const uint8_t *)of->a + i, full, n)) - of->zero_a) +
-               of->scale_b *
-                   (wide_ints(ints_get_u8((const uint8_t *)of->b + i, full, n)) - of->zero_b);
+        return of->scale_a * wide_ints(ints_sub(ints_get_u8((const uint8_t *)of->a + i, full, n),
+                                                of->zero_a)) +
+               of->scale_b * wide_ints(ints_sub(ints_get_u8((const uint8_t *)of->b + i, full, n),
+                                                of->zero_b));
     }
 }
 
