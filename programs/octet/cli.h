@@ -11,6 +11,7 @@
  *     quant.c      quantizers, listed and summed up     opening.c   what a run is about to do
  *     summary.c    what it came to
  *     database.c   where runs are on record             record.c    putting one there
+ *     bench_*.c    parts of octet bench step            svg.c       drawings
  *
  * Results go to stdout, all else to stderr; with --json stdout carries exactly one object.
  */

@@ -243,7 +243,8 @@ OCT_MUST_CHECK oct_status oct__program_run(const struct oct__program *program,
 /* Only the products, without what surrounds them: the floor. */
 OCT_MUST_CHECK oct_status oct__program_run_floor(const struct oct__program *program,
                                                  const struct oct__lane *lane,
-                                                 const struct oct__bases *bases);
+                                                 const struct oct__bases *bases,
+                                                 const struct oct__profile *profile);
 
 /* Runs call by call until a NaN or an infinity appears and returns NOT_FINITE with the layer and
  * operation; OCT_OK when none does. Parameters are looked at first. */

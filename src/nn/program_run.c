@@ -40,29 +40,37 @@ static oct_status run_call(const struct oct__program *program, size_t index,
     return oct__engine_run(lane, call->op, &args);
 }
 
+static oct_status time_call(const struct oct__program *program, size_t index,
+                            const struct oct__lane *lane, const struct oct__bases *bases,
+                            const struct oct__profile *profile) {
+    if (!profile) {
+        return run_call(program, index, lane, bases);
+    }
+    double start = oct__seconds();
+    OCT_TRY(run_call(program, index, lane, bases));
+    profile->seconds[index] += oct__seconds() - start;
+    return OCT_OK;
+}
+
 oct_status oct__program_run(const struct oct__program *program, const struct oct__lane *lane,
                             const struct oct__bases *bases, size_t from, size_t to,
                             const struct oct__profile *profile) {
     for (size_t i = from; i < to; i++) {
-        if (program->calls[i].op == OCT_OP_QUANT_COUNT && !lane->watch) {
-            continue;
-        }
-        double start = profile ? oct__seconds() : 0.0;
-        OCT_TRY(run_call(program, i, lane, bases));
-        if (profile) {
-            profile->seconds[i] += oct__seconds() - start;
+        if (program->calls[i].op != OCT_OP_QUANT_COUNT || lane->watch) {
+            OCT_TRY(time_call(program, i, lane, bases, profile));
         }
     }
     return OCT_OK;
 }
 
 oct_status oct__program_run_floor(const struct oct__program *program, const struct oct__lane *lane,
-                                  const struct oct__bases *bases) {
+                                  const struct oct__bases *bases,
+                                  const struct oct__profile *profile) {
     struct oct__lane bare = *lane;
     bare.bare = 1;
     for (size_t i = 0; i < program->n_calls; i++) {
         if (oct__op_info[program->calls[i].op].is_product) {
-            OCT_TRY(run_call(program, i, &bare, bases));
+            OCT_TRY(time_call(program, i, &bare, bases, profile));
         }
     }
     return OCT_OK;

@@ -4,14 +4,17 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/parallel.h"
+#include "compress/wire.h"
 #include "train/config.h"
 #include "train/trainer.h"
 
 #define ROUNDS_LEAST 5
+#define ROUNDS_LEAST_PROFILED 15
 #define ROUNDS_MOST 500
 
 static int compare(const void *a, const void *b) {
@@ -24,98 +27,216 @@ static double median(double *values, int n) {
     return n % 2 ? values[n / 2] : 0.5 * (values[n / 2 - 1] + values[n / 2]);
 }
 
-/* One pass of all nodes over the step's program: its products alone, or every call with its time.
- */
-struct pass {
-    struct oct__cohort *cohort;
-    double *seconds; /* [lane][call]; NULL: the floor */
+/* --- time of every call ---------------------------------------------------------------------- */
+
+/* What lanes measure in a round, and what became of it in every round. */
+struct call_times {
+    size_t n_calls;
+    int n_lanes;
+    double *lanes;          /* [lane][call] of the current round */
+    double *steps, *floors; /* [call][round] seconds, summed over the lanes */
 };
 
-static oct_status pass_launch(void *context, int item, int worker) {
-    const struct pass *pass = context;
-    struct oct__cohort *cohort = pass->cohort;
+static oct_status call_times_init(struct call_times *times, const struct oct__cohort *cohort) {
+    void *memory;
+    *times = (struct call_times){cohort->step_program->n_calls, cohort->n_lanes, NULL, NULL, NULL};
+    const size_t lanes = (size_t)times->n_lanes * times->n_calls;
+    const size_t rounds = (size_t)ROUNDS_MOST * times->n_calls;
+    OCT_TRY(oct__alloc_array(lanes + 2 * rounds, sizeof(double), "profile", &memory));
+    times->lanes = memory;
+    times->steps = times->lanes + lanes;
+    times->floors = times->steps + rounds;
+    return OCT_OK;
+}
+
+static double *lane_times(const struct call_times *times, int lane) {
+    return times->lanes ? times->lanes + (size_t)lane * times->n_calls : NULL;
+}
+
+/* Adds the lanes up and leaves them at 0 for the next round. */
+static void keep_round(const struct call_times *times, double *rounds, int round) {
+    for (size_t i = 0; times->lanes && i < times->n_calls; i++) {
+        double sum = 0.0;
+        for (int lane = 0; lane < times->n_lanes; lane++) {
+            sum += lane_times(times, lane)[i];
+            lane_times(times, lane)[i] = 0.0;
+        }
+        rounds[i * ROUNDS_MOST + (size_t)round] = sum;
+    }
+}
+
+static void time_lanes(struct oct__cohort *cohort, const struct call_times *times) {
+    for (int lane = 0; lane < cohort->n_lanes; lane++) {
+        cohort->lanes[lane].seconds = lane_times(times, lane);
+    }
+}
+
+/* A median a call; calls that only look at quantizers have not run. */
+static oct_status fill_profile(const struct oct_trainer *trainer, const struct call_times *times,
+                               int n_rounds, struct oct__step_profile *profile) {
+    const struct oct__program *program = trainer->cohort->step_program;
+    const double unit = 1e3 / times->n_lanes;
+    void *memory;
+    OCT_TRY(oct__arena_take(&profile->arena, times->n_calls * sizeof *profile->calls, &memory));
+    profile->calls = memory;
+    profile->n_steps = n_rounds;
+    for (size_t i = 0; i < times->n_calls; i++) {
+        const struct oct__program_call *call = &program->calls[i];
+        if (call->op == OCT_OP_QUANT_COUNT) {
+            continue;
+        }
+        const char *layer = call->layer >= 0 ? trainer->graph.layers[call->layer].name : "update";
+        struct oct__profile_call *out = &profile->calls[profile->n_calls++];
+        *out = (struct oct__profile_call){
+            .op = oct__op_info[call->op].name,
+            .layer_id = call->layer,
+            .work = oct__work_of(call->op),
+            .ms = unit * median(times->steps + i * ROUNDS_MOST, n_rounds),
+            .floor_ms = unit * median(times->floors + i * ROUNDS_MOST, n_rounds),
+            .madds = (uint64_t)trainer->n_nodes * oct__call_products(program, call).madds,
+        };
+        OCT_TRY(oct__arena_text(&profile->arena, &out->layer, "%s", layer));
+    }
+    return OCT_OK;
+}
+
+/* --- steps and floors ------------------------------------------------------------------------ */
+
+static oct_status floor_launch(void *context, int item, int worker) {
+    struct oct__cohort *cohort = context;
     const struct oct__program *program = cohort->step_program;
     struct oct__cohort_lane *lane = &cohort->lanes[worker];
     struct oct__bases bases = oct__cohort_bases(cohort, lane, item * program->form.n_nodes);
-    if (!pass->seconds) {
-        return oct__program_run_floor(program, &lane->lane, &bases);
-    }
-    struct oct__profile profile = {pass->seconds + (size_t)worker * program->n_calls};
-    return oct__program_run(program, &lane->lane, &bases, 0, program->n_calls, &profile);
+    const struct oct__profile profile = {lane->seconds};
+    return oct__program_run_floor(program, &lane->lane, &bases, lane->seconds ? &profile : NULL);
 }
 
-static oct_status run_pass(struct pass *pass) {
-    struct oct__cohort *cohort = pass->cohort;
+/* One pass of all nodes over the products of a step. */
+static oct_status run_floor(struct oct__cohort *cohort) {
     int n_launches = cohort->config.n_nodes / cohort->step_program->form.n_nodes;
-    return oct__parallel(cohort->n_lanes, n_launches, pass_launch, pass);
+    return oct__parallel(cohort->n_lanes, n_launches, floor_launch, cohort);
 }
 
-#define PROFILE_PASSES 5
-
-static oct_status profile(struct oct_trainer *trainer, oct__step_profile_fn *row, void *context) {
-    struct oct__cohort *cohort = trainer->cohort;
-    const struct oct__program *program = cohort->step_program;
-    const size_t n_calls = program->n_calls;
-    void *memory;
-    OCT_TRY(
-        oct__alloc_array((size_t)cohort->n_lanes * n_calls, sizeof(double), "profile", &memory));
-    double *seconds = memory;
-    struct pass pass = {cohort, seconds};
-    oct_status status = OCT_OK;
-    for (int i = 0; i < PROFILE_PASSES && status == OCT_OK; i++) {
-        status = run_pass(&pass);
-    }
-    double total = 0.0;
-    for (size_t i = 0; status == OCT_OK && i < n_calls; i++) {
-        for (int lane = 1; lane < cohort->n_lanes; lane++) {
-            seconds[i] += seconds[(size_t)lane * n_calls + i];
-        }
-        total += seconds[i];
-    }
-    for (size_t i = 0; status == OCT_OK && i < n_calls; i++) {
-        const struct oct__program_call *call = &program->calls[i];
-        struct oct__step_profile_row out = {
-            .layer = call->layer >= 0 ? trainer->graph.layers[call->layer].name : "update",
-            .op = oct__op_info[call->op].name,
-            .ms = 1e3 * seconds[i] / PROFILE_PASSES,
-            .share = seconds[i] / total,
-            .is_product = oct__op_info[call->op].is_product,
-        };
-        if (row(&out, context)) {
-            break;
-        }
-    }
-    oct__free(seconds);
-    return status;
-}
-
-static oct_status measure(struct oct_trainer *trainer, double seconds, struct oct__step_time *out) {
+static oct_status measure(struct oct_trainer *trainer, double seconds, struct oct__step_time *out,
+                          const struct call_times *times, struct oct__step_profile *profile) {
     double steps[ROUNDS_MOST], floors[ROUNDS_MOST], gossips[ROUNDS_MOST];
-    struct pass floor_pass = {trainer->cohort, NULL};
+    const int fewest = profile ? ROUNDS_LEAST_PROFILED : ROUNDS_LEAST;
     int rounds = 0;
     OCT_TRY(oct__trainer_step(trainer)); /* first touch of all memory */
-    OCT_TRY(run_pass(&floor_pass));
+    OCT_TRY(run_floor(trainer->cohort));
+    time_lanes(trainer->cohort, times);
     double begun = oct__seconds();
-    while (rounds < ROUNDS_MOST && (rounds < ROUNDS_LEAST || oct__seconds() - begun < seconds)) {
+    while (rounds < ROUNDS_MOST && (rounds < fewest || oct__seconds() - begun < seconds)) {
         double start = oct__seconds(), gossip_before = trainer->gossip_seconds;
         OCT_TRY(oct__trainer_step(trainer));
-        double middle = oct__seconds();
-        OCT_TRY(run_pass(&floor_pass));
-        steps[rounds] = middle - start;
-        floors[rounds] = oct__seconds() - middle;
+        steps[rounds] = oct__seconds() - start;
         gossips[rounds] = (trainer->gossip_seconds - gossip_before) / steps[rounds];
+        keep_round(times, times->steps, rounds);
+        start = oct__seconds();
+        OCT_TRY(run_floor(trainer->cohort));
+        floors[rounds] = oct__seconds() - start;
+        keep_round(times, times->floors, rounds);
         rounds++;
     }
     const double samples = (double)trainer->n_nodes * trainer->batch;
-    out->samples_per_s = samples / median(steps, rounds);
+    const double step = median(steps, rounds);
+    out->samples_per_s = samples / step;
     out->floor_samples_per_s = samples / median(floors, rounds);
     out->gossip_share = median(gossips, rounds);
     const struct oct__traffic *traffic = &trainer->exchange->traffic;
     if (traffic->messages > 0) {
         out->wire_bytes = traffic->bytes / traffic->messages;
     }
+    if (profile) {
+        profile->step_ms = 1e3 * step;
+        profile->gossip_ms = 1e3 * step * out->gossip_share;
+        OCT_TRY(fill_profile(trainer, times, rounds, profile));
+    }
     return OCT_OK;
 }
+
+/* --- memory ---------------------------------------------------------------------------------- */
+
+#define CHUNK 4096
+
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* How far a step of the first node of a lane writes, by what is left of a pattern. */
+static oct_status written(struct oct__engine *engine, const void *work, size_t bytes,
+                          uint8_t pattern, uint64_t *used) {
+    uint8_t found[CHUNK];
+    for (size_t at = 0; at < bytes; at += CHUNK) {
+        const size_t n = least(CHUNK, bytes - at);
+        OCT_TRY(engine->read(engine, found, (const char *)work + at, n));
+        for (size_t i = 0; i < n; i++) {
+            if (found[i] != pattern && *used < at + i + 1) {
+                *used = at + i + 1;
+            }
+        }
+    }
+    return OCT_OK;
+}
+
+/* Two patterns, because what a step writes may happen to be one of them. The calls that look at
+ * quantizers run too: their results have a place. */
+static oct_status measure_use(struct oct_trainer *trainer, uint64_t *used) {
+    static const uint8_t patterns[] = {0xa5, 0x5a};
+    struct oct__cohort *cohort = trainer->cohort;
+    struct oct__engine *engine = trainer->engine;
+    const size_t bytes = oct__program_need(cohort->step_program).work_stride;
+    *used = 0;
+    for (size_t p = 0; p < OCT_COUNT_OF(patterns); p++) {
+        uint8_t chunk[CHUNK];
+        memset(chunk, patterns[p], sizeof chunk);
+        for (int lane = 0; lane < cohort->n_lanes; lane++) {
+            for (size_t at = 0; at < bytes; at += CHUNK) {
+                OCT_TRY(engine->write(engine, (char *)cohort->lanes[lane].work + at, chunk,
+                                      least(CHUNK, bytes - at)));
+            }
+        }
+        cohort->watch = 1;
+        oct_status status = oct__trainer_step(trainer);
+        cohort->watch = 0;
+        OCT_TRY(status);
+        for (int lane = 0; lane < cohort->n_lanes; lane++) {
+            OCT_TRY(written(engine, cohort->lanes[lane].work, bytes, patterns[p], used));
+        }
+    }
+    return OCT_OK;
+}
+
+/* A message of all parameters under a compressor that sends them all. */
+static oct_status dense_message(const struct oct_trainer *trainer, const char *compressor,
+                                uint64_t *bytes) {
+    const struct oct__gossip *gossip = trainer->gossip;
+    struct oct__compression compression;
+    struct oct__packet_form *form;
+    OCT_TRY(oct__compression_read(compressor, &compression));
+    OCT_TRY(oct__packet_form_create(&compression, gossip->spans, gossip->config.n_spans,
+                                    gossip->config.n_elements, &form));
+    *bytes = oct__wire_length(form, NULL);
+    oct__packet_form_destroy(form);
+    return OCT_OK;
+}
+
+static oct_status find_cost(struct oct_trainer *trainer, uint64_t wire_bytes,
+                            struct oct__step_cost *out) {
+    const struct oct__cohort *cohort = trainer->cohort;
+    oct__cost_count(cohort->step_program, &out->counted);
+    out->workspace_bytes =
+        out->counted.work_bytes + out->counted.gradient_bytes +
+        out->counted.scratch_bytes / (uint64_t)cohort->step_program->form.n_nodes;
+    out->state_bytes = cohort->state_bytes / (uint64_t)trainer->n_nodes;
+    out->wire_bytes = wire_bytes;
+    if (trainer->exchange->traffic.messages == 0) {
+        OCT_TRY(dense_message(trainer, trainer->graph.is_int8 ? "int8" : "none", &out->wire_bytes));
+    }
+    return measure_use(trainer, &out->used_bytes);
+}
+
+/* --- the whole ------------------------------------------------------------------------------- */
 
 static oct_status open_trainer(const struct oct_config *config, int n_nodes,
                                struct oct_trainer **out) {
@@ -132,23 +253,61 @@ static oct_status open_trainer(const struct oct_config *config, int n_nodes,
 }
 
 oct_status oct__bench_step(const struct oct_config *config, int n_nodes, double seconds,
-                           struct oct__step_time *out, oct__step_profile_fn *profile_row,
-                           void *context) {
+                           struct oct__step_time *time, struct oct__step_profile *profile,
+                           struct oct__step_cost *cost) {
     struct oct_trainer *trainer;
+    struct call_times times = {0};
+    oct_status status;
     OCT_TRY(open_trainer(config, n_nodes, &trainer));
-    struct oct__step_time time = {
+    *time = (struct oct__step_time){
         .precision = config->precision,
         .workspace_bytes = trainer->cohort->workspace_bytes + trainer->gossip->workspace_bytes,
         .state_bytes = trainer->cohort->state_bytes + trainer->gossip->state_bytes,
         .wire_bytes = (uint64_t)oct__row_count(&trainer->graph.params) * sizeof(float),
     };
-    oct_status status = measure(trainer, seconds, &time);
-    if (status == OCT_OK && profile_row) {
-        status = profile(trainer, profile_row, context);
+    if (profile) {
+        memset(profile, 0, sizeof *profile);
+        oct__arena_init(&profile->arena);
+        OCT_TRY_TO(out, call_times_init(&times, trainer->cohort));
+    }
+    OCT_TRY_TO(out, measure(trainer, seconds, time, &times, profile));
+    if (cost) {
+        memset(cost, 0, sizeof *cost);
+        OCT_TRY_TO(out, find_cost(trainer, time->wire_bytes, cost));
+    }
+out:
+    oct__free(times.lanes);
+    oct_trainer_destroy(trainer);
+    if (status != OCT_OK && profile) {
+        oct__step_profile_fini(profile);
+    }
+    return status;
+}
+
+static uint64_t image_bytes(const struct oct_dataset *data) {
+    return (uint64_t)data->n_samples * (uint64_t)data->height * (uint64_t)data->width *
+           (uint64_t)data->channels;
+}
+
+oct_status oct__bench_memory(const struct oct_config *config, int n_nodes, int n_steps,
+                             oct__step_memory_fn *look, void *context) {
+    struct oct_trainer *trainer;
+    OCT_TRY(open_trainer(config, n_nodes, &trainer));
+    const struct oct__cohort *cohort = trainer->cohort;
+    oct_status status = OCT_OK;
+    for (int i = 0; i < n_steps && status == OCT_OK; i++) {
+        status = oct__trainer_step(trainer);
+    }
+    if (status == OCT_OK) {
+        const struct oct__step_memory asked = {
+            .state_bytes = cohort->state_bytes + trainer->gossip->state_bytes,
+            .workspace_bytes = cohort->workspace_bytes + trainer->gossip->workspace_bytes,
+            .evaluation_bytes = (uint64_t)cohort->n_eval_lanes *
+                                oct__program_need(cohort->eval_program).total_bytes,
+            .dataset_bytes = image_bytes(trainer->train) + image_bytes(trainer->test),
+        };
+        look(&asked, context);
     }
     oct_trainer_destroy(trainer);
-    if (status == OCT_OK) {
-        *out = time;
-    }
     return status;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench.h - how long a training step takes, against the time of its products alone. */
+/* bench.h - how long a training step takes, against the time of its products alone; where the time
+ * goes (profile.h); what it costs in work and memory (cost.h). */
 #ifndef OCT_TRAIN_BENCH_H
 #define OCT_TRAIN_BENCH_H
 
@@ -7,7 +8,7 @@
 
 #include <octet/config.h>
 
-#include "base/fail.h"
+#include "train/profile.h"
 
 struct oct__step_time {
     const char *precision;
@@ -18,20 +19,36 @@ struct oct__step_time {
     double gossip_share; /* of the step's time that goes into messages, 0 to 1 */
 };
 
-/* Time by call; rows come in the order of the step. */
-struct oct__step_profile_row {
-    const char *layer, *op;
-    double ms;    /* a step, summed over the nodes */
-    double share; /* of the step */
-    int is_product;
+/* Of one node. */
+struct oct__step_cost {
+    struct oct__cost counted;
+    uint64_t used_bytes; /* measured: how far steps write into the work_bytes that are planned */
+    uint64_t workspace_bytes; /* planned: work, gradients of parameters, scratch */
+    uint64_t state_bytes;     /* parameters, momentum, statistics: floats in every precision */
+    uint64_t
+        wire_bytes; /* a message; when nodes do not talk, of all parameters, as floats or bytes */
 };
 
-typedef int oct__step_profile_fn(const struct oct__step_profile_row *row, void *context);
-
 /* Steps and floors are timed in turn, about `seconds` in all, and the medians reported, so that a
- * noisy machine disturbs both alike. `profile_row` may be NULL; nonzero from it stops the rows. */
+ * noisy machine disturbs both alike. `profile` and `cost` may be NULL; the caller finishes a
+ * profile. */
 OCT_MUST_CHECK oct_status oct__bench_step(const struct oct_config *config, int n_nodes,
-                                          double seconds, struct oct__step_time *out,
-                                          oct__step_profile_fn *profile_row, void *context);
+                                          double seconds, struct oct__step_time *time,
+                                          struct oct__step_profile *profile,
+                                          struct oct__step_cost *cost);
+
+/* What a process that trains asks for: a measurement of the process can be held against it. */
+struct oct__step_memory {
+    uint64_t state_bytes, workspace_bytes;
+    uint64_t evaluation_bytes; /* workspace of evaluations */
+    uint64_t dataset_bytes;
+};
+
+typedef void oct__step_memory_fn(const struct oct__step_memory *asked, void *context);
+
+/* Sets a run up, does `n_steps` steps, calls `look` and gives everything back: for a process of its
+ * own, whose memory is then looked at. */
+OCT_MUST_CHECK oct_status oct__bench_memory(const struct oct_config *config, int n_nodes,
+                                            int n_steps, oct__step_memory_fn *look, void *context);
 
 #endif

@@ -320,6 +320,14 @@ static struct oct__bases begin_launch(const struct step_job *job, int item,
     return oct__cohort_bases(job->cohort, lane, first);
 }
 
+/* Runs a piece of the step, timed where somebody wants to know. */
+static oct_status run_piece(const struct oct__cohort *cohort, const struct oct__cohort_lane *lane,
+                            const struct oct__bases *bases, size_t from, size_t to) {
+    const struct oct__profile profile = {lane->seconds};
+    return oct__program_run(cohort->step_program, &lane->lane, bases, from, to,
+                            lane->seconds ? &profile : NULL);
+}
+
 static oct_status each_launch(struct step_job *job, oct__task *task) {
     struct oct__cohort *cohort = job->cohort;
     int n_launches = cohort->config.n_nodes / cohort->step_program->form.n_nodes;
@@ -340,7 +348,7 @@ static oct_status step_launch(void *context, int item, int worker) {
                                       oct__program_at(program, &bases, program->picks, i),
                                       lane->picks, (size_t)program->batch * sizeof *lane->picks));
     }
-    OCT_TRY(oct__program_run(program, &lane->lane, &bases, 0, program->n_forward, NULL));
+    OCT_TRY(run_piece(cohort, lane, &bases, 0, program->n_forward));
     for (int i = 0; i < n; i++) {
         struct oct__node_step *node = &job->nodes[first + i];
         OCT_TRY(read_results(cohort, program, lane, &bases, i, &node->loss, &node->n_hits));
@@ -350,8 +358,7 @@ static oct_status step_launch(void *context, int item, int worker) {
             OCT_FAIL(NOT_FINITE, "node %d: the loss is %g", first + i, fabs(node->loss));
         }
     }
-    OCT_TRY(oct__program_run(program, &lane->lane, &bases, program->n_forward, program->n_update,
-                             NULL));
+    OCT_TRY(run_piece(cohort, lane, &bases, program->n_forward, program->n_update));
     return cohort->watch ? read_watches(cohort, &bases, first) : OCT_OK;
 }
 
@@ -374,8 +381,7 @@ static oct_status settle_launch(void *context, int item, int worker) {
         char *at = (char *)bases.at[OCT_HOME_WEIGHT] + (size_t)i * bases.stride[OCT_HOME_WEIGHT];
         OCT_TRY(cohort->engine->write(cohort->engine, at, &weight, sizeof weight));
     }
-    return oct__program_run(program, &lane->lane, &bases, program->n_update, program->n_calls,
-                            NULL);
+    return run_piece(cohort, lane, &bases, program->n_update, program->n_calls);
 }
 
 oct_status oct__cohort_settle(struct oct__cohort *cohort, uint32_t step, float learning_rate,

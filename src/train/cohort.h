@@ -56,6 +56,8 @@ struct oct__cohort_lane {
     void *work, *grad, *scratch;
     struct oct__pick *picks; /* [batch], on the host */
     float *results;          /* [batch] losses, then hits, on the host */
+    double *
+        seconds; /* [n_calls] time of each call of a step, summed up; the caller's, NULL: not measured */
 };
 
 struct oct__cohort {

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* profile.c - sums of a step's calls; bench.c times them. */
+#include "train/profile.h"
+
+#include <string.h>
+
+void oct__step_profile_fini(struct oct__step_profile *profile) {
+    oct__arena_fini(&profile->arena);
+    memset(profile, 0, sizeof *profile);
+}
+
+static void add(struct oct__profile_sum *sum, const struct oct__profile_call *call) {
+    sum->n_calls++;
+    sum->ms += call->ms;
+    sum->floor_ms += call->floor_ms;
+    sum->madds += call->madds;
+}
+
+struct oct__profile_sum oct__profile_kinds(const struct oct__step_profile *profile,
+                                           struct oct__profile_sum kinds[OCT_WORK_COUNT]) {
+    struct oct__profile_sum all = {0};
+    memset(kinds, 0, OCT_WORK_COUNT * sizeof *kinds);
+    for (size_t i = 0; i < profile->n_calls; i++) {
+        add(&kinds[profile->calls[i].work], &profile->calls[i]);
+        add(&all, &profile->calls[i]);
+    }
+    return all;
+}
+
+double oct__profile_outside(const struct oct__step_profile *profile) {
+    double left = profile->step_ms - profile->gossip_ms;
+    for (size_t i = 0; i < profile->n_calls; i++) {
+        left -= profile->calls[i].ms;
+    }
+    return left > 0 ? left : 0;
+}
+
+/* The place of a layer in the list, which is kept in order; the update has the largest number. */
+static struct oct__profile_layer *find(struct oct__profile_layer *layers, size_t *n,
+                                       const struct oct__profile_call *call) {
+    const unsigned id = (unsigned)call->layer_id;
+    size_t at = 0;
+    while (at < *n && (unsigned)layers[at].id < id) {
+        at++;
+    }
+    if (at == *n || layers[at].id != call->layer_id) {
+        memmove(layers + at + 1, layers + at, (*n - at) * sizeof *layers);
+        layers[at] = (struct oct__profile_layer){.name = call->layer, .id = call->layer_id};
+        (*n)++;
+    }
+    return &layers[at];
+}
+
+size_t oct__profile_layers(const struct oct__step_profile *profile,
+                           struct oct__profile_layer *layers) {
+    size_t n = 0;
+    for (size_t i = 0; i < profile->n_calls; i++) {
+        const struct oct__profile_call *call = &profile->calls[i];
+        struct oct__profile_layer *layer = find(layers, &n, call);
+        *(call->work < OCT_WORK_PRODUCTS ? &layer->product_ms[call->work] : &layer->element_ms) +=
+            call->ms;
+        layer->ms += call->ms;
+    }
+    return n;
+}
+
+enum oct__work oct__profile_gap(const struct oct__profile_sum kinds[OCT_WORK_COUNT], double *ms) {
+    enum oct__work worst = OCT_WORK_FORWARD;
+    for (int i = 0; i < OCT_WORK_COUNT; i++) {
+        const double gap = kinds[i].ms - kinds[i].floor_ms;
+        if (gap > kinds[worst].ms - kinds[worst].floor_ms) {
+            worst = (enum oct__work)i;
+        }
+    }
+    *ms = kinds[worst].ms - kinds[worst].floor_ms;
+    return worst;
+}

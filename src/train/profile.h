@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* profile.h - where a step's time goes: its calls, and their sums by kind of work and by layer.
+ *
+ * Times are milliseconds of a step of all nodes. Where lanes work side by side, a call's time is
+ * summed over the lanes and divided by their number, so that calls add up to the time of the step
+ * but for what happens around them: drawing samples, reading losses, lanes that wait for others.
+ */
+#ifndef OCT_TRAIN_PROFILE_H
+#define OCT_TRAIN_PROFILE_H
+
+#include "base/arena.h"
+#include "train/cost.h"
+
+struct oct__profile_call {
+    const char *layer, *op;
+    int layer_id; /* -1: the update */
+    enum oct__work work;
+    double ms, floor_ms; /* floor: a product alone, in a pass of its own; 0 for all else */
+    uint64_t madds;      /* of all nodes */
+};
+
+struct oct__step_profile {
+    struct oct__arena arena;         /* calls and names */
+    struct oct__profile_call *calls; /* those that run, in their order */
+    size_t n_calls;
+    double step_ms, gossip_ms; /* of whole steps, of messages in them */
+    int n_steps;               /* times are medians over so many */
+};
+
+void oct__step_profile_fini(struct oct__step_profile *profile);
+
+struct oct__profile_sum {
+    size_t n_calls;
+    double ms, floor_ms;
+    uint64_t madds;
+};
+
+/* By kind of work; returns the sum of all calls. */
+struct oct__profile_sum oct__profile_kinds(const struct oct__step_profile *profile,
+                                           struct oct__profile_sum kinds[OCT_WORK_COUNT]);
+
+/* What a step takes beside its calls and its messages; not below 0. */
+double oct__profile_outside(const struct oct__step_profile *profile);
+
+struct oct__profile_layer {
+    const char *name;
+    int id;
+    double product_ms[OCT_WORK_PRODUCTS];
+    double element_ms, ms;
+};
+
+/* By layer in the order of the network, the update last; `layers` has room for one a call. Returns
+ * how many there are. */
+size_t oct__profile_layers(const struct oct__step_profile *profile,
+                           struct oct__profile_layer *layers);
+
+/* The kind of work that costs most above its floor, and how much. */
+enum oct__work oct__profile_gap(const struct oct__profile_sum kinds[OCT_WORK_COUNT], double *ms);
+
+#endif
