@@ -13,7 +13,7 @@
 #include "train/config.h"
 #include "train/trainer.h"
 
-#define ROUNDS_LEAST 5
+#define ROUNDS_LEAST 3
 #define ROUNDS_LEAST_PROFILED 15
 #define ROUNDS_MOST 500
 
