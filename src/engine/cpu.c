@@ -84,6 +84,12 @@ static oct_status cpu_prepare(struct oct__engine *engine, enum oct__op op,
     return OCT_OK;
 }
 
+static oct_status cpu_keep(const struct oct__lane *lane, enum oct__op op,
+                           const struct oct__args *args) {
+    (void)op;
+    return ((struct oct__cpu_engine *)lane->engine)->products->keep(lane, args);
+}
+
 static void cpu_release(struct oct__engine *engine, enum oct__op op, void *handle) {
     struct oct__cpu_engine *cpu = (struct oct__cpu_engine *)engine;
     if (oct__op_info[op].is_product && handle) {
@@ -166,6 +172,7 @@ oct_status oct__cpu_open(const struct oct_engine_kind *kind, int n_threads,
     engine->read = cpu_read;
     engine->prepare = cpu_prepare;
     engine->release = cpu_release;
+    engine->keep = products->keep ? cpu_keep : NULL;
     engine->close = cpu_close;
     memcpy(engine->run, operations, sizeof operations);
     for (int op = 0; op < OCT_OP_COUNT; op++) {

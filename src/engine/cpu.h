@@ -23,6 +23,7 @@ struct oct__products {
     void (*release)(void *handle);
     enum oct__dtype (*gradient)(void); /* becomes the engine's; NULL: F32 */
     oct__op_fn *run[OCT_OP_COUNT];     /* the products; the other places are empty */
+    oct__op_fn *keep; /* as an engine's, for calls whose plan has kept_bytes; NULL: none has */
 };
 
 extern const struct oct__products oct__products_portable;

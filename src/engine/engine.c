@@ -96,7 +96,13 @@ oct_status oct__engine_prepare(struct oct__engine *engine, enum oct__op op,
     if (!engine->run[op]) {
         return oct__fallback_prepare(engine, op, form, args, plan);
     }
-    return engine->prepare ? engine->prepare(engine, op, form, args, plan) : OCT_OK;
+    if (engine->prepare) {
+        OCT_TRY(engine->prepare(engine, op, form, args, plan));
+    }
+    if (!engine->keep) {
+        plan->kept_bytes = 0;
+    }
+    return OCT_OK;
 }
 
 void oct__engine_release(struct oct__engine *engine, enum oct__op op, void *handle) {

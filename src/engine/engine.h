@@ -111,6 +111,8 @@ struct oct__packet_form; /* engine/packet.h */
 union oct__attr {
     struct oct__conv_attr {
         int kernel, stride, pad, groups;
+        int as_floats; /* CONV_U8: whoever reads the sums makes floats of them first, so that those
+                          beyond 2^24 may already be the nearest float */
     } conv;
     struct oct__pool_attr {
         int kernel_h, kernel_w, stride, pad;
@@ -148,8 +150,10 @@ union oct__attr {
 struct oct__args {
     struct oct__tensor t[OCT_ARGS_MOST]; /* in the order of ops.def */
     union oct__attr attr;
-    int layer;    /* the layer's number: part of the name of its random streams */
-    void *handle; /* what `prepare` made for this call */
+    int layer;          /* the layer's number: part of the name of its random streams */
+    void *handle;       /* what `prepare` made for this call */
+    void *kept;         /* what `keep` made of an operand, which is then not read; NULL: nothing */
+    size_t kept_stride; /* from one node to the next */
 };
 
 /* What a call needs besides its operands, found once when a program is planned. */
@@ -157,6 +161,9 @@ struct oct__plan {
     void *handle;        /* the engine's own; NULL when it needs none */
     size_t shared_bytes; /* scratch for a launch */
     size_t thread_bytes; /* scratch for each thread of the lane */
+    size_t kept_bytes; /* of what the call could keep of an operand that stays the same from launch
+                            to launch, in a form of its own (packed weights); a node's */
+    int kept_operand;
 };
 
 /* The form of a lane, known before its memory is. */
@@ -204,6 +211,10 @@ struct oct__engine {
     void (*release)(struct oct__engine *engine, enum oct__op op, void *handle);
 
     oct__op_fn *run[OCT_OP_COUNT]; /* empty: the fallback */
+
+    /* Fills args->kept from the operand that the call's plan names; the other operands have no
+     * address yet. NULL: no call keeps anything, whatever plans say. */
+    oct_status (*keep)(const struct oct__lane *lane, enum oct__op op, const struct oct__args *args);
 
     void (*close)(struct oct__engine *engine);
 };

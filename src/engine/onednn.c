@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* onednn.c - convolutions through oneDNN 2.x; the only file that knows its API.
  *
- * Activations stay NHWC. Weights are repacked once a call, from our [out][in][row][column] to
- * whatever layout the chosen primitive wants; weight gradients are computed a shard at a time in
+ * Activations stay NHWC. Weights are repacked from our [out][in][row][column] to whatever layout the
+ * chosen primitive wants: once a call, or once for many calls where they are kept; weight gradients are computed a shard at a time in
  * that layout, folded in shard order and brought back.
  *
  * Three rules keep oneDNN out of trouble between our own threads (each learned from a hang or a
@@ -22,7 +22,8 @@
  *     more than 24 bits; with a stride it is 3 times slower, depth-wise 100 times. So gradients go
  *     in as bytes with the zero point 128, which is put right in integers;
  *   - every sum passes through f32 on its way out, so one beyond 2^24 may have lost its last bits:
- *     where sums are long enough for that, they are looked at, and exact.c computes them again.
+ *     where sums are long enough for that, they are looked at, and exact.c computes them again. Who
+ *     makes floats of them does not see the difference.
  */
 #include "engine/cpu.h"
 
@@ -602,7 +603,7 @@ static oct_status make_plan(struct context *context, enum oct__op op,
         plan->has_bias |= what == BIAS && t && t->n != 0;
     }
     plan->is_integer = plan->dtype[WEIGHTS] == OCT_DTYPE_S8;
-    plan->may_round = plan->is_integer && may_round(plan, args);
+    plan->may_round = plan->is_integer && !args->attr.conv.as_floats && may_round(plan, args);
     if (op == OCT_OP_CONV_S8_DGRAD) {
         plan->dtype[Y] = OCT_DTYPE_U8;
     } else if (op == OCT_OP_CONV_U8_WGRAD) {
@@ -614,6 +615,10 @@ static oct_status make_plan(struct context *context, enum oct__op op,
         return status;
     }
     size_scratch(plan, form, args, scratch_bytes, out);
+    if (plan->reorder && plan->wiring->direction == FORWARD && !plan->may_round) {
+        out->kept_bytes = plan->packed_bytes;
+        out->kept_operand = plan->wiring->place[WEIGHTS];
+    }
     out->handle = plan;
     return OCT_OK;
 }
@@ -661,6 +666,16 @@ static oct_status point(dnnl_memory_t memory, void *at) {
     return check(dnnl_memory_set_data_handle(memory, at), "memory handle");
 }
 
+/* oneDNN clears the padding of packed weights whenever it is told where they are: for those that are
+ * kept, once will do. */
+static oct_status point_weights(const struct oct__shard *s, dnnl_memory_t memory, void *at) {
+    void *now = NULL;
+    if (s->args->kept) {
+        OCT_TRY(check(dnnl_memory_get_data_handle(memory, &now), "memory handle"));
+    }
+    return now && now == at ? OCT_OK : point(memory, at);
+}
+
 static int thread_of(const struct oct__shard *s) {
     return s->lane->first_thread + s->worker;
 }
@@ -683,9 +698,17 @@ static oct_status reorder(const struct oct__shard *s, const struct plan *plan, v
     return execute(plan, thread_of(s), plan->reorder, 3, args);
 }
 
+/* A node's weights as the primitive reads them. */
+static void *packed_weights(const struct oct__shard *s, const struct plan *plan) {
+    if (s->args->kept) {
+        return (char *)s->args->kept + (size_t)s->node * s->args->kept_stride;
+    }
+    return plan->reorder ? piece(s, plan, s->node) : oct__node_at(s, plan->wiring->place[WEIGHTS]);
+}
+
 static oct_status pack_node(const struct oct__shard *s) {
     const struct plan *plan = s->args->handle;
-    return reorder(s, plan, oct__node_at(s, plan->wiring->place[WEIGHTS]), piece(s, plan, s->node));
+    return reorder(s, plan, oct__node_at(s, plan->wiring->place[WEIGHTS]), packed_weights(s, plan));
 }
 
 static const struct part *part_of(const struct plan *plan, int count) {
@@ -774,8 +797,7 @@ static oct_status product_shard(const struct oct__shard *s) {
         OCT_TRY(point(m[WEIGHTS], gradients));
         OCT_TRY(point(m[BIAS], gradients + plan->packed_bytes));
     } else {
-        OCT_TRY(point(m[WEIGHTS], plan->reorder ? piece(s, plan, s->node)
-                                                : oct__node_at(s, wiring->place[WEIGHTS])));
+        OCT_TRY(point_weights(s, m[WEIGHTS], packed_weights(s, plan)));
         if (plan->has_bias) {
             OCT_TRY(point(m[BIAS], oct__node_at(s, wiring->place[BIAS])));
         }
@@ -829,7 +851,7 @@ static oct_status fold_node(const struct oct__shard *s) {
 static oct_status product(const struct oct__lane *lane, const struct oct__args *args) {
     const struct plan *plan = args->handle;
     const int is_gradient = plan->wiring->direction == WEIGHT_GRADIENT;
-    if (!is_gradient && plan->reorder && !lane->bare) {
+    if (!is_gradient && plan->reorder && !args->kept && !lane->bare) {
         OCT_TRY(oct__each_node(lane, args, pack_node));
     }
     OCT_TRY(oct__each_shard(lane, args, args->t[0].n, product_shard));
@@ -837,6 +859,10 @@ static oct_status product(const struct oct__lane *lane, const struct oct__args *
         OCT_TRY(oct__each_node(lane, args, fold_node));
     }
     return OCT_OK;
+}
+
+static oct_status keep_weights(const struct oct__lane *lane, const struct oct__args *args) {
+    return oct__each_node(lane, args, pack_node);
 }
 
 /* --- products of integers -------------------------------------------------------------------- */
@@ -882,6 +908,7 @@ const struct oct__products oct__products_onednn = {
     .prepare = onednn_prepare,
     .release = onednn_release,
     .gradient = onednn_gradient,
+    .keep = keep_weights,
     .run =
         {
             [OCT_OP_CONV] = product,

@@ -13,9 +13,9 @@ static void forward_int8(struct oct__program *program, const struct oct__layer *
     int bias = oct__program_vector(program, layer, 1);
     int sums =
         oct__program_work(program, OCT_DTYPE_S32, program->batch, layer->h, layer->w, layer->c);
-    oct__program_call(program, OCT_OP_CONV_U8, layer, layer->attr, 4,
-                      (int[]){x, grid, weights, sums});
-    union oct__attr attr = {.quant = oct__quant_attr(program)};
+    union oct__attr conv = layer->attr, attr = {.quant = oct__quant_attr(program)};
+    conv.conv.as_floats = 1;
+    oct__program_call(program, OCT_OP_CONV_U8, layer, conv, 4, (int[]){x, grid, weights, sums});
     if (!oct__bytes_wanted(layer)) {
         oct__program_call(program, OCT_OP_SUMS_DEQUANTIZE, layer, attr, 5,
                           (int[]){sums, grid, scale, bias, oct__value_new(program, layer)});

@@ -72,6 +72,12 @@ int oct__program_stat(struct oct__program *program, const struct oct__layer *lay
     return oct__program_row(program, &program->graph->stats, OCT_HOME_STAT, layer->stat[index]);
 }
 
+void oct__program_touch(struct oct__program *program, int tensor, int call) {
+    struct oct__program_tensor *t = &program->tensors[tensor];
+    t->first = t->first < 0 ? call : t->first;
+    t->last = call;
+}
+
 void oct__program_call(struct oct__program *program, enum oct__op op,
                        const struct oct__layer *layer, union oct__attr attr, int n,
                        const int *tensors) {
@@ -98,12 +104,11 @@ void oct__program_call(struct oct__program *program, enum oct__op op,
     call->op = op;
     call->layer = layer ? layer->id : -1;
     call->attr = attr;
+    call->keeps_for = -1;
     for (int i = 0; i < OCT_ARGS_MOST; i++) {
         call->tensors[i] = i < n ? tensors[i] : -1;
         if (call->tensors[i] >= 0) {
-            struct oct__program_tensor *tensor = &program->tensors[call->tensors[i]];
-            tensor->first = tensor->first < 0 ? index : tensor->first;
-            tensor->last = index;
+            oct__program_touch(program, call->tensors[i], index);
         }
     }
 }
@@ -190,10 +195,6 @@ void oct__gradient_give(struct oct__program *program, const struct oct__layer *l
 
 /* --- memory places --------------------------------------------------------------------------- */
 
-static size_t rounded(size_t bytes) {
-    return (bytes + 63) & ~(size_t)63;
-}
-
 static int overlap(const struct oct__program_tensor *a, const struct oct__program_tensor *b) {
     return a->is_pinned || b->is_pinned || (a->first <= b->last && b->first <= a->last);
 }
@@ -221,9 +222,9 @@ static oct_status place_work(struct oct__program *program) {
     }
     program->work_bytes = 0;
     for (size_t i = 0; i < n; i++) {
-        size_t bytes = rounded(oct__tensor_bytes(&order[i]->shape)), offset = 0;
+        size_t bytes = oct__rounded(oct__tensor_bytes(&order[i]->shape)), offset = 0;
         for (size_t j = 0; j < i;) {
-            size_t end = order[j]->offset + rounded(oct__tensor_bytes(&order[j]->shape));
+            size_t end = order[j]->offset + oct__rounded(oct__tensor_bytes(&order[j]->shape));
             if (overlap(order[i], order[j]) && offset < end && order[j]->offset < offset + bytes) {
                 offset = end; /* begin again: an earlier one may lie there */
                 j = 0;
@@ -256,7 +257,7 @@ static void fill_args(const struct oct__program *program, const struct oct__prog
 static oct_status prepare(struct oct__program *program, enum oct__op op,
                           const struct oct__args *args, struct oct__plan *plan) {
     OCT_TRY(oct__engine_prepare(program->engine, op, &program->form, args, plan));
-    size_t shared = rounded(plan->shared_bytes), thread = rounded(plan->thread_bytes);
+    size_t shared = oct__rounded(plan->shared_bytes), thread = oct__rounded(plan->thread_bytes);
     if (program->shared_scratch_bytes < shared) {
         program->shared_scratch_bytes = shared;
     }
@@ -267,12 +268,15 @@ static oct_status prepare(struct oct__program *program, enum oct__op op,
 }
 
 /* Every call, and the search for a NaN in the largest tensor there is. */
-static oct_status prepare_calls(struct oct__program *program) {
+static oct_status prepare_calls(struct oct__program *program, int keeps) {
     struct oct__args args;
     for (size_t i = 0; i < program->n_calls; i++) {
         struct oct__program_call *call = &program->calls[i];
         fill_args(program, call, &args);
         OCT_TRY(prepare(program, call->op, &args, &call->plan));
+        if (!keeps) {
+            call->plan.kept_bytes = 0;
+        }
     }
     memset(&args, 0, sizeof args);
     args.t[1] = program->tensors[program->flag].shape;
@@ -400,8 +404,12 @@ static oct_status write_program(struct oct__program *program,
     if (program->mode == OCT_MODE_EVAL && program->logits >= 0) {
         program->tensors[program->logits].is_pinned = 1;
     }
-    OCT_TRY(place_work(program));
-    return prepare_calls(program);
+    const int keeps = config->keeps && program->mode == OCT_MODE_EVAL;
+    OCT_TRY(prepare_calls(program, keeps));
+    if (keeps) {
+        OCT_TRY(oct__program_keep(program));
+    }
+    return place_work(program);
 }
 
 oct_status oct__program_create(struct oct__engine *engine, const struct oct_graph *graph,

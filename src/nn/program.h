@@ -11,10 +11,19 @@
  *     NUMERATOR WEIGHT
  *     GRAD                  gradient row       the lane
  *     WORK                  everything else    the lane; places are used again by later tensors
+ *     KEPT                  made of parameters shared by the lanes that run the same parameters
  *     DATA                  dataset and table  shared by all
  *
  * A gradient is taken at z (PARAM), the update goes to x (NUMERATOR), and z = x / u (WEIGHT) after
  * gossip. Where z and x never differ while anybody looks, they are one row in one place.
+ *
+ * Where parameters stay the same from batch to batch, at evaluation, what depends on them alone need
+ * not be computed with each: such a program *keeps* it. Its first n_once calls quantize weights and
+ * bring them into the form that products read; they are run when parameters are set, all others for
+ * every batch.
+ *
+ *     calls   [weight_quantize, keep, weight_quantize, keep, … | batch, conv, norm, … loss]
+ *              0                                                 n_once                    n_calls
  *
  * Building is sticky like a graph's: after the first failure the calls do nothing, and
  * oct__program_create reports it.
@@ -33,6 +42,7 @@ enum oct__home {
     OCT_HOME_STATES, /* those before it are a node's state */
     OCT_HOME_GRAD = OCT_HOME_STATES,
     OCT_HOME_WORK,
+    OCT_HOME_KEPT,
     OCT_HOME_DATA,
     OCT_HOME_COUNT
 };
@@ -75,6 +85,8 @@ struct oct__program_call {
     int tensors[OCT_ARGS_MOST]; /* -1: absent */
     union oct__attr attr;
     struct oct__plan plan;
+    int keeps_for;  /* the call for which this one makes what it keeps; -1: an ordinary call */
+    size_t kept_at; /* in KEPT, where plan.kept_bytes is not 0 */
 };
 
 struct oct__program {
@@ -88,6 +100,7 @@ struct oct__program {
     size_t n_tensors, tensor_capacity;
     struct oct__program_call *calls;
     size_t n_calls, call_capacity;
+    size_t n_once;    /* calls that depend on parameters alone, where they are kept; else 0 */
     size_t n_forward; /* calls up to and including the loss */
     size_t n_update;  /* calls up to and including the update; the rest settles what gossip left */
     int *values;      /* [n_layers] tensor of each layer's value */
@@ -104,7 +117,7 @@ struct oct__program {
 
     struct oct__plan search_plan; /* of NONFINITE on any of the tensors */
 
-    size_t work_bytes; /* of one node */
+    size_t work_bytes, kept_bytes; /* of one node */
     size_t shared_scratch_bytes, thread_scratch_bytes;
 };
 
@@ -117,6 +130,7 @@ struct oct__program_config {
     float beta, decay;                                 /* SGD */
     int is_global; /* momentum follows what gossip made of the update (quasi-global momentum) */
     int settles;   /* x is a row of its own, and z = x / u follows gossip */
+    int keeps;     /* EVAL: what depends on parameters alone is kept */
 };
 
 OCT_MUST_CHECK oct_status oct__program_create(struct oct__engine *engine,
@@ -124,6 +138,11 @@ OCT_MUST_CHECK oct_status oct__program_create(struct oct__engine *engine,
                                               const struct oct__program_config *config,
                                               struct oct__program **out);
 void oct__program_destroy(struct oct__program *program);
+
+/* Tensors begin at cache lines. */
+static inline size_t oct__rounded(size_t bytes) {
+    return (bytes + 63) & ~(size_t)63;
+}
 
 /* --- for layers, while a program is made ------------------------------------------------------ */
 
@@ -140,6 +159,10 @@ int oct__program_row(struct oct__program *program, const struct oct__row *row, e
                      int index);
 /* A small tensor [n][c] that keeps its place, because the outside reads or writes it. */
 int oct__program_pinned(struct oct__program *program, enum oct__dtype dtype, int n, int c);
+/* Call `call` reads or writes a tensor. */
+void oct__program_touch(struct oct__program *program, int tensor, int call);
+/* Sorts calls that have their plans and keeps what it can: program_keep.c. */
+OCT_MUST_CHECK oct_status oct__program_keep(struct oct__program *program);
 /* Remembers the first failure. */
 void oct__program_mistake(struct oct__program *program, oct_status status);
 
@@ -256,12 +279,18 @@ OCT_MUST_CHECK oct_status oct__program_find_nonfinite(const struct oct__program 
 void *oct__program_at(const struct oct__program *program, const struct oct__bases *bases,
                       int tensor, int node);
 
-/* What a lane for this program needs: WORK and GRAD of its nodes, scratch. */
+/* What a lane for this program needs: WORK and GRAD of its nodes, scratch. Lanes that run the same
+ * parameters share KEPT. */
 struct oct__lane_need {
     size_t work_stride, grad_stride, shared_scratch, thread_scratch;
-    size_t total_bytes;
+    size_t total_bytes; /* without KEPT */
+    size_t kept_stride;
 };
 
 struct oct__lane_need oct__program_need(const struct oct__program *program);
+
+/* The bytes of parameters and statistics, in whatever form, that a batch reads: KEPT, and what is
+ * read from the rows of a node's state. */
+size_t oct__program_weight_bytes(const struct oct__program *program);
 
 #endif

@@ -34,10 +34,18 @@ static oct_status run_call(const struct oct__program *program, size_t index,
             memset(&args.t[i], 0, sizeof args.t[i]);
         }
     }
+    const struct oct__program_call *user =
+        call->keeps_for < 0 ? call : &program->calls[call->keeps_for];
     args.attr = call->attr;
     args.layer = call->layer;
-    args.handle = call->plan.handle;
-    return oct__engine_run(lane, call->op, &args);
+    args.handle = user->plan.handle;
+    args.kept = NULL;
+    args.kept_stride = bases->stride[OCT_HOME_KEPT];
+    if (user->plan.kept_bytes > 0) {
+        args.kept = (char *)bases->at[OCT_HOME_KEPT] + user->kept_at;
+    }
+    return user == call ? oct__engine_run(lane, call->op, &args)
+                        : lane->engine->keep(lane, call->op, &args);
 }
 
 static oct_status time_call(const struct oct__program *program, size_t index,
@@ -68,7 +76,7 @@ oct_status oct__program_run_floor(const struct oct__program *program, const stru
                                   const struct oct__profile *profile) {
     struct oct__lane bare = *lane;
     bare.bare = 1;
-    for (size_t i = 0; i < program->n_calls; i++) {
+    for (size_t i = program->n_once; i < program->n_calls; i++) {
         if (oct__op_info[program->calls[i].op].is_product) {
             OCT_TRY(time_call(program, i, &bare, bases, profile));
         }
@@ -168,6 +176,7 @@ struct oct__lane_need oct__program_need(const struct oct__program *program) {
             program->mode == OCT_MODE_TRAIN ? program->graph->params.n_elements * sizeof(float) : 0,
         .shared_scratch = program->shared_scratch_bytes,
         .thread_scratch = program->thread_scratch_bytes,
+        .kept_stride = program->kept_bytes,
     };
     need.total_bytes = nodes * (need.work_stride + need.grad_stride) + need.shared_scratch +
                        threads * need.thread_scratch;

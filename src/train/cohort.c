@@ -50,17 +50,17 @@ static void drop_resident(struct oct__engine *engine, struct oct__resident *resi
     }
 }
 
-static oct_status make_lane(struct oct__cohort *cohort, const struct oct__program *program,
-                            const struct oct__resident *data, int first_thread,
-                            struct oct__cohort_lane *lane) {
-    struct oct__engine *engine = cohort->engine;
+oct_status oct__cohort_lane_open(const struct oct__program *program,
+                                 const struct oct__resident *data, int first_thread, uint64_t seed,
+                                 struct oct__cohort_lane *lane) {
+    struct oct__engine *engine = program->engine;
     struct oct__lane_need need = oct__program_need(program);
     size_t nodes = (size_t)program->form.n_nodes, threads = (size_t)program->form.n_threads;
     lane->lane = (struct oct__lane){
         .engine = engine,
         .form = program->form,
         .first_thread = first_thread,
-        .seed = cohort->config.seed,
+        .seed = seed,
         .thread_scratch_bytes = need.thread_scratch,
     };
     OCT_TRY(engine->alloc(engine, nodes * need.work_stride, "activations", &lane->work));
@@ -80,7 +80,7 @@ static oct_status make_lane(struct oct__cohort *cohort, const struct oct__progra
     return OCT_OK;
 }
 
-static void drop_lane(struct oct__engine *engine, struct oct__cohort_lane *lane) {
+void oct__cohort_lane_close(struct oct__engine *engine, struct oct__cohort_lane *lane) {
     engine_free(engine, lane->work);
     engine_free(engine, lane->grad);
     engine_free(engine, lane->scratch);
@@ -109,6 +109,7 @@ static oct_status make_programs(struct oct__cohort *cohort) {
     struct oct__program_config eval = step;
     eval.mode = OCT_MODE_EVAL;
     eval.batch = OCT_EVAL_BATCH;
+    eval.keeps = 1;
     eval.form.n_nodes = eval.form.n_threads = 1;
     eval.dataset_images = (int)c->test->n_samples;
     OCT_TRY(oct__program_create(cohort->engine, c->graph, &step, &cohort->step_program));
@@ -124,10 +125,15 @@ static oct_status make_lanes(struct oct__cohort *cohort) {
     TAKE(cohort->lanes, cohort->n_lanes);
     TAKE(cohort->eval_lanes, cohort->n_eval_lanes);
     for (int i = 0; i < cohort->n_lanes; i++) {
-        OCT_TRY(make_lane(cohort, cohort->step_program, &cohort->train, i, &cohort->lanes[i]));
+        OCT_TRY(oct__cohort_lane_open(cohort->step_program, &cohort->train, i, cohort->config.seed,
+                                      &cohort->lanes[i]));
     }
+    const size_t kept = oct__program_need(cohort->eval_program).kept_stride;
+    OCT_TRY(cohort->engine->alloc(cohort->engine, kept, "weights", &cohort->kept));
     for (int i = 0; i < cohort->n_eval_lanes; i++) {
-        OCT_TRY(make_lane(cohort, cohort->eval_program, &cohort->test, i, &cohort->eval_lanes[i]));
+        OCT_TRY(oct__cohort_lane_open(cohort->eval_program, &cohort->test, i, cohort->config.seed,
+                                      &cohort->eval_lanes[i]));
+        cohort->eval_lanes[i].bases.at[OCT_HOME_KEPT] = cohort->kept;
     }
     cohort->workspace_bytes =
         (uint64_t)cohort->n_lanes * oct__program_need(cohort->step_program).total_bytes;
@@ -225,10 +231,10 @@ void oct__cohort_destroy(struct oct__cohort *cohort) {
     }
     struct oct__engine *engine = cohort->engine;
     for (int i = 0; cohort->lanes && i < cohort->n_lanes; i++) {
-        drop_lane(engine, &cohort->lanes[i]);
+        oct__cohort_lane_close(engine, &cohort->lanes[i]);
     }
     for (int i = 0; cohort->eval_lanes && i < cohort->n_eval_lanes; i++) {
-        drop_lane(engine, &cohort->eval_lanes[i]);
+        oct__cohort_lane_close(engine, &cohort->eval_lanes[i]);
     }
     for (int node = 0; cohort->samplers && node < cohort->config.n_nodes; node++) {
         oct__sampler_fini(&cohort->samplers[node]);
@@ -237,6 +243,7 @@ void oct__cohort_destroy(struct oct__cohort *cohort) {
         engine_free(engine, cohort->state[home]);
         engine_free(engine, cohort->average[home]);
     }
+    engine_free(engine, cohort->kept);
     oct__program_destroy(cohort->step_program);
     oct__program_destroy(cohort->eval_program);
     drop_resident(engine, &cohort->train);
@@ -405,6 +412,14 @@ struct eval_job {
     int64_t first_batch;
 };
 
+static struct oct__bases eval_bases(const struct eval_job *job,
+                                    const struct oct__cohort_lane *lane) {
+    struct oct__bases bases = lane->bases;
+    bases.at[OCT_HOME_PARAM] = job->params;
+    bases.at[OCT_HOME_STAT] = job->stats;
+    return bases;
+}
+
 /* The last batch is filled up with samples that count for nothing (label -1). */
 static oct_status eval_batch(void *context, int item, int worker) {
     const struct eval_job *job = context;
@@ -412,9 +427,7 @@ static oct_status eval_batch(void *context, int item, int worker) {
     const struct oct__program *program = cohort->eval_program;
     const struct oct_dataset *test = cohort->test.dataset;
     struct oct__cohort_lane *lane = &cohort->eval_lanes[worker];
-    struct oct__bases bases = lane->bases;
-    bases.at[OCT_HOME_PARAM] = job->params;
-    bases.at[OCT_HOME_STAT] = job->stats;
+    struct oct__bases bases = eval_bases(job, lane);
     int64_t batch = job->first_batch + item, first = batch * OCT_EVAL_BATCH;
     for (int i = 0; i < OCT_EVAL_BATCH; i++) {
         lane->picks[i] = (struct oct__pick){.row = 0, .label = -1};
@@ -427,7 +440,8 @@ static oct_status eval_batch(void *context, int item, int worker) {
     OCT_TRY(cohort->engine->write(cohort->engine,
                                   oct__program_at(program, &bases, program->picks, 0), lane->picks,
                                   OCT_EVAL_BATCH * sizeof *lane->picks));
-    OCT_TRY(oct__program_run(program, &lane->lane, &bases, 0, program->n_calls, NULL));
+    OCT_TRY(
+        oct__program_run(program, &lane->lane, &bases, program->n_once, program->n_calls, NULL));
     return read_results(cohort, program, lane, &bases, 0, &cohort->batch_loss[batch],
                         &cohort->batch_hits[batch]);
 }
@@ -445,6 +459,10 @@ oct_status oct__cohort_evaluate(struct oct__cohort *cohort, int node, oct__evalu
     size_t row = node < 0 ? 0 : (size_t)node;
     job.params = (char *)from[OCT_HOME_PARAM] + row * cohort->stride[OCT_HOME_PARAM];
     job.stats = (char *)from[OCT_HOME_STAT] + row * cohort->stride[OCT_HOME_STAT];
+    const struct oct__cohort_lane *first = &cohort->eval_lanes[0];
+    const struct oct__bases bases = eval_bases(&job, first);
+    OCT_TRY(oct__program_run(cohort->eval_program, &first->lane, &bases, 0,
+                             cohort->eval_program->n_once, NULL));
     while (job.first_batch < n_batches) {
         int64_t left = n_batches - job.first_batch, take = left < stride ? left : stride;
         OCT_TRY(oct__parallel(cohort->n_eval_lanes, (int)take, eval_batch, &job));

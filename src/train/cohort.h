@@ -60,6 +60,13 @@ struct oct__cohort_lane {
         seconds; /* [n_calls] time of each call of a step, summed up; the caller's, NULL: not measured */
 };
 
+/* Memory for a lane of `program` that reads `data`: a cohort's, or that of whoever runs a program of
+ * its own. Closing takes what opening left behind, also where it failed. */
+OCT_MUST_CHECK oct_status oct__cohort_lane_open(const struct oct__program *program,
+                                                const struct oct__resident *data, int first_thread,
+                                                uint64_t seed, struct oct__cohort_lane *lane);
+void oct__cohort_lane_close(struct oct__engine *engine, struct oct__cohort_lane *lane);
+
 struct oct__cohort {
     struct oct__cohort_config config;
     struct oct__engine *engine;
@@ -73,6 +80,7 @@ struct oct__cohort {
     double *host_sum;
 
     struct oct__cohort_lane *lanes, *eval_lanes;
+    void *kept; /* what evaluation makes of parameters, once for all its batches and lanes */
     int n_lanes, n_eval_lanes;
     int watch;      /* the next steps look at the quantizers, too */
     float *watched; /* [n_nodes][n_watches][4] what QUANT_COUNT found in the last watched step */

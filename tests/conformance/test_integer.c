@@ -312,6 +312,17 @@ static void check_sums(const char *who, const char *op, const char *what, const 
     }
 }
 
+/* Sums that whoever reads them turns into floats: equal as such. */
+static void check_floats(const char *who, const char *what, const int32_t *found,
+                         const int64_t *expected, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if ((float)found[i] != (float)(int32_t)expected[i]) {
+            fail_msg("%s, conv_u8 as floats: sum %zu of %zu is %ld, must be near %ld; %s", who, i,
+                     count, (long)found[i], (long)expected[i], what);
+        }
+    }
+}
+
 static void grids_of(const struct problem *p, struct oct__grid grids[N_NODES]) {
     for (int node = 0; node < N_NODES; node++) {
         const float scale = 0.25F + 0.5F * (float)node;
@@ -335,6 +346,12 @@ static void check_engine(struct oct__engine *engine, struct problem *p, int n_th
     launch(engine, OCT_OP_CONV_U8, &args, (void *[]){p->x, grids, p->w, sums}, 1U << 3, n_threads,
            what);
     check_sums(who, "conv_u8", what, sums, p->y, N_NODES * y_count(s));
+    args = args_of(s);
+    args.attr.conv.as_floats = 1;
+    args.t[0] = x, args.t[1] = grid, args.t[2] = w, args.t[3] = y;
+    launch(engine, OCT_OP_CONV_U8, &args, (void *[]){p->x, grids, p->w, sums}, 1U << 3, n_threads,
+           what);
+    check_floats(who, what, sums, p->y, N_NODES * y_count(s));
     free(sums);
     sums = memory_of(N_NODES * x_count(s), sizeof *sums);
     args = args_of(s);

@@ -113,7 +113,7 @@ static void describe_conv(struct trial *trial, struct dice *dice, int n, int h, 
     const struct oct__tensor y =
         shape(OCT_DTYPE_S32, n, slide(h, k, stride, pad), slide(w, k, stride, pad), out);
     const struct oct__tensor weight = shape(OCT_DTYPE_S8, out, k, k, in / groups);
-    a->attr.conv = (struct oct__conv_attr){k, stride, pad, groups};
+    a->attr.conv = (struct oct__conv_attr){k, stride, pad, groups, 0};
     switch (trial->op) {
     case OCT_OP_CONV_U8:
         a->t[0] = x, a->t[1] = vector(OCT_GRID), a->t[2] = weight, a->t[3] = y;

@@ -29,7 +29,8 @@ static int close_engine(void **state) {
     return 0;
 }
 
-static struct oct__program *plan(const struct oct_graph *graph, enum oct__mode mode, int batch) {
+static struct oct__program *plan_kept(const struct oct_graph *graph, enum oct__mode mode, int batch,
+                                      int keeps) {
     struct oct__program *program = NULL;
     const struct oct__program_config config = {
         .mode = mode,
@@ -39,9 +40,14 @@ static struct oct__program *plan(const struct oct_graph *graph, enum oct__mode m
         .dataset_height = graph->height,
         .dataset_width = graph->width,
         .beta = 0.9F,
+        .keeps = keeps,
     };
     EXPECT_OK(oct__program_create(engine, graph, &config, &program));
     return program;
+}
+
+static struct oct__program *plan(const struct oct_graph *graph, enum oct__mode mode, int batch) {
+    return plan_kept(graph, mode, batch, 0);
 }
 
 static int is_input(enum oct__op op, int operand) {
@@ -93,14 +99,9 @@ static const int *pinned_of(const struct oct__program *program, size_t *n) {
     return tensors;
 }
 
-static void play(const struct oct__program *program) {
-    struct board board = {NULL, program->work_bytes / CELL + 1};
-    board.owner = malloc(board.n_cells * sizeof *board.owner);
-    assert_non_null(board.owner);
-    memset(board.owner, -1, board.n_cells * sizeof *board.owner);
-    own(&board, program, program->picks);
-    own(&board, program, program->flag);
-    for (size_t i = 0; i < program->n_calls; i++) {
+/* Calls from `from` on, over what earlier ones have left on the board. */
+static void play_from(const struct oct__program *program, struct board *board, size_t from) {
+    for (size_t i = from; i < program->n_calls; i++) {
         const struct oct__program_call *call = &program->calls[i];
         for (int pass = 0; pass < 2; pass++) {
             for (int j = 0; oct__op_info[call->op].operands[j]; j++) {
@@ -109,9 +110,9 @@ static void play(const struct oct__program *program) {
                     continue;
                 }
                 if (pass == 0 && is_input(call->op, j)) {
-                    expect_owned(&board, program, tensor, i);
+                    expect_owned(board, program, tensor, i);
                 } else if (pass == 1 && is_output(call->op, j)) {
-                    own(&board, program, tensor);
+                    own(board, program, tensor);
                 }
             }
         }
@@ -119,10 +120,22 @@ static void play(const struct oct__program *program) {
         for (int j = 0; oct__op_info[call->op].operands[j]; j++) {
             int tensor = call->tensors[j];
             if (tensor >= 0 && program->tensors[tensor].home == OCT_HOME_WORK) {
-                expect_owned(&board, program, tensor, i);
+                expect_owned(board, program, tensor, i);
             }
         }
     }
+}
+
+/* A second batch finds what the first one needed. */
+static void play(const struct oct__program *program) {
+    struct board board = {NULL, program->work_bytes / CELL + 1};
+    board.owner = malloc(board.n_cells * sizeof *board.owner);
+    assert_non_null(board.owner);
+    memset(board.owner, -1, board.n_cells * sizeof *board.owner);
+    own(&board, program, program->picks);
+    own(&board, program, program->flag);
+    play_from(program, &board, 0);
+    play_from(program, &board, program->n_once);
     size_t n;
     const int *pinned = pinned_of(program, &n);
     for (size_t i = 0; i < n; i++) {
@@ -193,19 +206,66 @@ static void expect_pinned_apart(const struct oct__program *program) {
     }
 }
 
+/* What is kept is made of parameters alone, by the calls that are run once, and has places of its
+ * own. */
+static void check_kept(const struct oct__program *program) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < program->n_tensors; i++) {
+        const struct oct__program_tensor *tensor = &program->tensors[i];
+        if (tensor->home == OCT_HOME_KEPT) {
+            assert_true(tensor->first < (int)program->n_once);
+            assert_true(tensor->last >= (int)program->n_once);
+            assert_int_equal(tensor->offset, bytes);
+            bytes += (oct__tensor_bytes(&tensor->shape) + CELL - 1) / CELL * CELL;
+        }
+    }
+    size_t n_keeping = 0, n_kept = 0;
+    for (size_t i = 0; i < program->n_calls; i++) {
+        const struct oct__program_call *call = &program->calls[i];
+        for (int j = 0; i < program->n_once && oct__op_info[call->op].operands[j]; j++) {
+            if (call->tensors[j] >= 0 && is_input(call->op, j)) {
+                const struct oct__program_tensor *tensor = &program->tensors[call->tensors[j]];
+                assert_true(tensor->home == OCT_HOME_PARAM ||
+                            (tensor->first >= 0 && tensor->first < (int)i));
+            }
+        }
+        n_keeping += call->keeps_for >= 0;
+        assert_true(call->keeps_for < 0 || i < program->n_once);
+        if (i >= program->n_once && call->plan.kept_bytes > 0) {
+            assert_int_equal(call->kept_at, bytes);
+            assert_int_equal(call->tensors[call->plan.kept_operand], -1);
+            bytes += (call->plan.kept_bytes + CELL - 1) / CELL * CELL;
+            n_kept++;
+        }
+    }
+    print_message("    %zu calls run once, %zu of them for products; %zu bytes kept, %zu read\n",
+                  program->n_once, n_keeping, bytes, oct__program_weight_bytes(program));
+    assert_int_equal(n_keeping, n_kept);
+    assert_int_equal(program->kept_bytes, bytes);
+    assert_true(oct__program_weight_bytes(program) >= bytes);
+    assert_int_equal(program->n_forward, program->n_calls);
+}
+
 static void check_plan(const char *name, const struct oct_graph *graph, int batch, double most) {
-    for (int mode = OCT_MODE_TRAIN; mode <= OCT_MODE_EVAL; mode++) {
-        struct oct__program *program = plan(graph, (enum oct__mode)mode, batch);
+    static const char *const names[] = {"training", "evaluation", "evaluation that keeps"};
+    for (int form = 0; form < 3; form++) {
+        const enum oct__mode mode = form == 0 ? OCT_MODE_TRAIN : OCT_MODE_EVAL;
+        struct oct__program *program = plan_kept(graph, mode, batch, form == 2);
         size_t sum, alive;
         measure(program, &sum, &alive);
         print_message("%s, %s: %zu calls, workspace %zu bytes; tensors %zu in all, %zu at once\n",
-                      name, mode == OCT_MODE_TRAIN ? "training" : "evaluation", program->n_calls,
-                      program->work_bytes, sum, alive);
+                      name, names[form], program->n_calls, program->work_bytes, sum, alive);
         assert_true(program->work_bytes >= alive);
         assert_true((double)program->work_bytes <= most * (double)alive);
         assert_true(program->work_bytes < sum);
         expect_pinned_apart(program);
         play(program);
+        if (form == 2) {
+            check_kept(program);
+        } else {
+            assert_int_equal(program->n_once, 0);
+            assert_int_equal(program->kept_bytes, 0);
+        }
         struct oct__lane_need need = oct__program_need(program);
         assert_int_equal(need.work_stride, program->work_bytes);
         assert_int_equal(need.grad_stride,
@@ -226,6 +286,24 @@ static void quantize(struct oct_graph *g, const char *text) {
         EXPECT_OK(oct__recipe_read(text, &recipe));
         oct__graph_quantize(g, &recipe);
     }
+}
+
+/* The same with an engine whose products have a layout of their own for weights, if there is one. */
+static void packed_weights_are_kept(void **state) {
+    (void)state;
+    struct oct__engine *portable = engine;
+    EXPECT_OK(oct__engine_open("cpu", 1, &engine));
+    for (int is_int8 = 0; is_int8 < 2; is_int8++) {
+        struct oct_graph g;
+        EXPECT_OK(oct__graph_init(&g, 32, 32, 3, 10, oct__norm_find("range-evonorm")));
+        quantize(&g, is_int8 ? "octet" : NULL);
+        EXPECT_OK(oct__model_build("resnet20", &g));
+        EXPECT_OK(oct__graph_check(&g));
+        check_plan(is_int8 ? "int8" : "fp32", &g, 2, 1.2);
+        oct__graph_fini(&g);
+    }
+    oct__engine_close(engine);
+    engine = portable;
 }
 
 static void plans_of_models(void **state) {
@@ -517,6 +595,7 @@ static void an_engine_that_refuses(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_of_models),
+        cmocka_unit_test(packed_weights_are_kept),
         cmocka_unit_test(plans_of_random_networks),
         cmocka_unit_test(gradients_are_written_once),
         cmocka_unit_test(no_needless_calls),
