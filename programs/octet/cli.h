@@ -61,8 +61,8 @@ struct cli_command {
 };
 
 extern const struct cli_command cli_train, cli_bench_step, cli_bench_kernels, cli_bench_codec,
-    cli_bench_gradients, cli_data_list, cli_data_get, cli_data_verify, cli_partition,
-    cli_topology_command, cli_runs, cli_info, cli_help, cli_version;
+    cli_bench_infer, cli_bench_gradients, cli_data_list, cli_data_get, cli_data_verify,
+    cli_partition, cli_topology_command, cli_runs, cli_info, cli_help, cli_version;
 
 /* Commands in the order of the help; NULL past the end. */
 const struct cli_command *cli_command_at(int index);
@@ -111,6 +111,11 @@ struct cli_guess {
 };
 
 void cli_guess_from(struct cli_guess *guess, const char *candidate);
+
+/* Cuts "fp32,int8" in place (cmd_bench_step.c). Every name is checked; returns CLI_DONE or the exit code
+ * of a mistake that it has reported. */
+#define CLI_PRECISIONS_MOST 8
+int cli_precisions(struct cli *cli, char *list, const char **names, int *n_names);
 
 /* --- saying what went wrong (main.c) -------------------------------------------------------- */
 

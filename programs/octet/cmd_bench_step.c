@@ -144,18 +144,15 @@ static void print_step_table(const struct bench_row *rows, int n_rows, int with_
     cli_table_fini(&table);
 }
 
-enum { PRECISIONS_MOST = 8 };
-
-/* Cuts "fp32,int8" in place; every name is checked before the first is timed. */
-static int read_precisions(struct cli *cli, char *list, const char **names, int *n_names) {
+int cli_precisions(struct cli *cli, char *list, const char **names, int *n_names) {
     *n_names = 0;
     for (char *at = list; at;) {
         char *comma = strchr(at, ',');
         if (comma) {
             *comma = '\0';
         }
-        if (*n_names == PRECISIONS_MOST) {
-            return cli_usage(cli, "--precision has more than %d names", PRECISIONS_MOST);
+        if (*n_names == CLI_PRECISIONS_MOST) {
+            return cli_usage(cli, "--precision has more than %d names", CLI_PRECISIONS_MOST);
         }
         oct_status status = oct_config_set(cli->config, "precision", at);
         if (status == OCT_STATUS_INVALID) {
@@ -269,15 +266,15 @@ static oct_status measure(struct cli *cli, const char *const *names, int n_names
 
 static int bench_step(struct cli *cli) {
     char list[256];
-    const char *names[PRECISIONS_MOST];
-    struct bench_row rows[PRECISIONS_MOST];
+    const char *names[CLI_PRECISIONS_MOST];
+    struct bench_row rows[CLI_PRECISIONS_MOST];
     int n_names = 0, n_nodes = count_nodes(cli);
     memset(rows, 0, sizeof rows);
     if (cli_own(cli, "svg") && !cli_own(cli, "cost")) {
         return cli_usage(cli, "--svg draws what --cost finds; give --cost too");
     }
     snprintf(list, sizeof list, "%s", cli_own(cli, "precision"));
-    int code = read_precisions(cli, list, names, &n_names);
+    int code = cli_precisions(cli, list, names, &n_names);
     if (code != CLI_DONE) {
         return code;
     }

@@ -142,6 +142,34 @@ for name, least in (("int8", 3.9), ("topk:0.99,values=int8", 180), ("topk:0.997,
 only = octet_json("bench", "codec", "--only", "topk:0.5", "--seconds", "0.001")
 equal({row["name"] for row in only.get("rows", [])}, {"topk:0.5"}, "bench codec --only topk:0.5")
 
+infer = octet_json("bench", "infer", "--seconds", "0.02", "--batch", "1,9", "--threads", "2", "--profile",
+                   "--model", "resnet20:width=16,blocks=1", "--data", TINY[1])
+equal([(row.get("precision"), row.get("norm"), row.get("batch")) for row in infer.get("rows", [])],
+      [("fp32", "evonorm-s0", 1), ("int8", "range-evonorm", 1),
+       ("fp32", "evonorm-s0", 9), ("int8", "range-evonorm", 9)], "bench infer: rows")
+for at, row in enumerate(infer.get("rows", [])):
+    has_keys(row, ["name", "variant", "ns", "precision", "norm", "batch", "runs", "latency_ms", "latency_p99_ms",
+                   "samples_per_s", "speedup", "floor_samples_per_s", "share_of_floor", "weight_bytes",
+                   "weight_ratio", "workspace_bytes", "workspace_ratio"], "bench infer row")
+    first = infer["rows"][at - at % 2]
+    equal(row["name"], "resnet20:width=16,blocks=1", "bench infer: name")
+    equal(row["variant"], f"{row['precision']}, batch {row['batch']}", "bench infer: variant")
+    check(row["runs"] >= 5 and 0 < row["latency_ms"] <= row["latency_p99_ms"], f"bench infer latency: {row}")
+    for value, expected in ((row["samples_per_s"], 1e9 * row["batch"] / row["ns"]),
+                            (row["latency_ms"], row["ns"] / 1e6), (row["speedup"], first["ns"] / row["ns"]),
+                            (row["share_of_floor"], row["samples_per_s"] / row["floor_samples_per_s"]),
+                            (row["weight_ratio"], row["weight_bytes"] / first["weight_bytes"]),
+                            (row["workspace_ratio"], row["workspace_bytes"] / first["workspace_bytes"])):
+        check(abs(value - expected) <= 1e-9 * expected, f"bench infer: {value}, expected {expected}; {row}")
+check(infer["rows"][1]["weight_ratio"] < 1 / 2.5, f"bench infer: int8 weights {infer['rows'][1]['weight_ratio']} of fp32's")
+equal({(row["precision"], row["batch"]) for row in infer.get("profile", [])},
+      {("fp32", 1), ("int8", 1), ("fp32", 9), ("int8", 9)}, "bench infer profile")
+operations = {row["op"] for row in infer.get("profile", [])}
+check({"conv", "conv_u8"} <= operations and not {"weight_quantize", "vector_quantize"} & operations,
+      f"bench infer: batches quantize no weights: {sorted(operations)}")
+for row in infer.get("profile", [])[:1]:
+    has_keys(row, ["precision", "batch", "op", "calls", "ms", "share", "is_product"], "bench infer profile")
+
 only = octet_json("bench", "kernels", "--only", "add_f32", "--seconds", "0.001")
 equal({row["name"] for row in only.get("rows", [])}, {"add_f32"}, "bench kernels --only add_f32")
 

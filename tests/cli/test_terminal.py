@@ -104,8 +104,9 @@ equal(len([line for line in terminal.screen() if line]), 2, "wrong usage on a te
 
 GRADIENTS = ["bench", "gradients", *TINY, "--steps", "1", "--batches", "1"]
 STEP = ["bench", "step", *TINY[:4], "--threads", "1", "--seconds", "0.01"]
+INFER = ["bench", "infer", *TINY[:2], "--threads", "1", "--batch", "1,16", "--seconds", "0.01", "--profile"]
 for command in (["data", "list"], ["info"], ["bench", "kernels", "--only", "add_f32"], ["help"],
-                STEP, GRADIENTS, [*GRADIENTS, "--recipes", "octet,octet:range=mean,octet:range=mean,mask=no,paper"]):
+                STEP, INFER, GRADIENTS, [*GRADIENTS, "--recipes", "octet,octet:range=mean,octet:range=mean,mask=no,paper"]):
     terminal = Terminal(*command, columns=80)
     equal(terminal.finish(), 0, f"{command} on a terminal: exit", terminal.raw)
     # A word longer than the room for it, such as a path, is never cut.

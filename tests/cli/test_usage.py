@@ -5,7 +5,7 @@ from octet_cli import check, contains, environment, equal, finish, has_json, lac
 
 # --- help goes to stdout, exit 0 ---------------------------------------------------------------
 
-COMMANDS = ["train", "bench step", "bench kernels", "bench codec", "bench gradients", "data list", "data get",
+COMMANDS = ["train", "bench step", "bench kernels", "bench codec", "bench infer", "bench gradients", "data list", "data get",
             "data verify", "partition", "topology", "runs", "info", "help", "version"]
 
 overview = octet()
@@ -47,6 +47,7 @@ flat = " ".join(train_help.split())
 contains(flat, "print both {int8, fp32, int8-sim}", "train --help: choices of --compare")
 contains(flat, "by itself: range-evonorm in int8, evonorm-s0 in fp32", "train --help: default norms")
 contains(octet("bench", "step", "--help").out, "[fp32,int8]", "bench step --help")
+contains(octet("bench", "infer", "--help").out, "[1,64]", "bench infer --help")
 contains(octet("bench", "gradients", "--help").out, "[paper,octet]", "bench gradients --help")
 
 for arguments in (["version"], ["--version"], ["-V"]):
@@ -74,8 +75,8 @@ WRONG = [
     (["trian"], ["'trian' is no command", "did you mean 'octet train'?"]),
     (["dtaa", "list"], ["'dtaa' is no command", "did you mean 'octet data'?"]),
     (["frobnicate"], ["'frobnicate' is no command", "octet help"]),
-    (["bench"], ["needs one more word", "step, kernels, codec, gradients"]),
-    (["bench", "stp"], ["'stp' is no part of 'octet bench'", "step, kernels, codec, gradients"]),
+    (["bench"], ["needs one more word", "step, kernels, codec, infer, gradients"]),
+    (["bench", "stp"], ["'stp' is no part of 'octet bench'", "step, kernels, codec, infer, gradients"]),
     (["data"], ["list, get, verify"]),
     (["--seed=3", "info"], ["'--seed=3' comes before the command", "octet COMMAND --seed=3"]),
     (["help", "trian"], ["'trian' is no command"]),
@@ -149,6 +150,16 @@ WRONG = [
     (["bench", "step", "--precision", "fp32,"], ["--precision is ''"]),
     (["bench", "step", "--seconds", "0"], ["--seconds is '0'", "from 0.01 to 3600"]),
     (["bench", "step", "--nodes", "2.5"], ["--nodes is '2.5'", "whole number"]),
+    (["bench", "infer", "--batch", "1,x"], ["--batch is '1,x'", "from 1 to 65536", "--batch 1,64"]),
+    (["bench", "infer", "--batch", "0"], ["--batch is '0'", "from 1 to 65536"]),
+    (["bench", "infer", "--batch", "-1"], ["--batch is '-1'", "from 1 to 65536"]),
+    (["bench", "infer", "--batch", "1,"], ["--batch is '1,'", "whole numbers"]),
+    (["bench", "infer", "--batch", " 1"], ["--batch is ' 1'", "whole numbers"]),
+    (["bench", "infer", "--batch", "8,8"], ["--batch is '8,8'", "8 is there twice"]),
+    (["bench", "infer", "--batch", "99999999999999999999"], ["from 1 to 65536"]),
+    (["bench", "infer", "--batch", ",".join(map(str, range(1, 18)))], ["--batch has more than 16 numbers"]),
+    (["bench", "infer", "--precision", "fp32,fp31"], ["--precision is 'fp31'", "fp32"]),
+    (["bench", "infer", "--seconds", "0"], ["--seconds is '0'", "from 0.01 to 3600"]),
     (["bench", "kernels", "--seconds", "1s"], ["--seconds is '1s'"]),
     # words
     (["train", "a.yaml", "b.yaml"], ["'b.yaml' is one word too many", "octet train [RUN.yaml]"]),
