@@ -44,6 +44,7 @@ enum oct__work oct__work_of(enum oct__op op) {
     case OCT_OP_GRAD_MASK:
         return OCT_WORK_GRADIENTS;
     case OCT_OP_ADD:
+    case OCT_OP_ADD_DEQUANTIZE:
     case OCT_OP_ADD_U8:
         return OCT_WORK_SUM;
     case OCT_OP_WEIGHT_QUANTIZE:

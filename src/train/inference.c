@@ -128,7 +128,7 @@ static oct_status floor_chunk(void *context, int item, int worker) {
     struct oct__inference *inference = context;
     const struct oct__cohort_lane *lane = &inference->lanes[worker];
     (void)item;
-    return oct__program_run_floor(inference->program, &lane->lane, &lane->bases);
+    return oct__program_run_floor(inference->program, &lane->lane, &lane->bases, NULL);
 }
 
 oct_status oct__inference_floor(struct oct__inference *inference) {
