@@ -387,7 +387,7 @@ static double draw_quantity(struct svg *svg, const struct quantity *quantity,
     const double middle = y + BAR_STEP * n_rows / 2.0;
     svg_text(svg, "ink", 'e', LEFT - 12, middle - 1, "%s", quantity->title);
     svg_text(svg, "dim", 'e', LEFT - 12, middle + 14, "%s", quantity->how);
-    for (int i = 0; i < n_rows; i++, y += BAR_STEP) {
+    for (int i = 0; i < n_rows; i++) {
         const double value = quantity->of(&rows[i]), ratio = value / first;
         char colour[4];
         snprintf(colour, sizeof colour, "c%d", i % SVG_SERIES);
@@ -398,6 +398,7 @@ static double draw_quantity(struct svg *svg, const struct quantity *quantity,
         svg_text(svg, "label", 's', LEFT + width + 6, y + BAR - 2.5, "%s%s%s",
                  shown(quantity->unit, value).text, i ? ", " : "", i ? cli_part(ratio).text : "");
         svg_group_end(svg);
+        y += BAR_STEP;
     }
     return y;
 }
