@@ -66,6 +66,11 @@ static struct oct__profile_sum sum_of(const struct oct__profile_sum *kinds, int 
     return sum;
 }
 
+/* More than medians differ by on a machine of one's own. */
+static int is_disturbed(const struct oct__step_profile *profile) {
+    return oct__profile_disturbed(profile) > 0.03 * profile->step_ms;
+}
+
 static void print_kinds(const struct oct__step_profile *profile,
                         const struct oct__profile_sum *kinds) {
     static const struct {
@@ -88,8 +93,13 @@ static void print_kinds(const struct oct__step_profile *profile,
         kind_cells(&table, "gossip", &(struct oct__profile_sum){.ms = profile->gossip_ms},
                    profile->step_ms);
     }
-    kind_cells(&table, "around the calls",
-               &(struct oct__profile_sum){.ms = oct__profile_outside(profile)}, profile->step_ms);
+    kind_cells(&table, "around the calls", &(struct oct__profile_sum){.ms = profile->around_ms},
+               profile->step_ms);
+    if (is_disturbed(profile)) {
+        kind_cells(&table, "disturbance",
+                   &(struct oct__profile_sum){.ms = oct__profile_disturbed(profile)},
+                   profile->step_ms);
+    }
     kind_cells(&table, "step", &(struct oct__profile_sum){.ms = profile->step_ms},
                profile->step_ms);
     cli_table_print(&table, stdout);
@@ -176,18 +186,23 @@ static void print_sentence(const struct bench_row *row, const struct oct__profil
     const struct oct__profile_sum elements = sum_of(kinds, OCT_WORK_PRODUCTS, OCT_WORK_COUNT);
     double gap;
     const enum oct__work worst = oct__profile_gap(kinds, &gap);
-    char text[512];
-    snprintf(text, sizeof text,
-             "%s: a step of %s ms = products %s + element-wise %s + around them %s ms; its floor, "
-             "the products alone, is %s ms (%s of the step). The largest gap: %s, %s ms%s (%s of "
-             "the step).",
-             row->precision, cli_decimals(profile->step_ms, 2).text,
-             cli_decimals(products.ms, 2).text, cli_decimals(elements.ms, 2).text,
-             cli_decimals(oct__profile_outside(profile) + profile->gossip_ms, 2).text,
-             cli_decimals(products.floor_ms, 2).text,
-             cli_percent(ratio(products.floor_ms, profile->step_ms), 0).text, title(worst),
-             cli_decimals(gap, 2).text, kinds[worst].madds > 0 ? " above their floor" : "",
-             cli_percent(ratio(gap, profile->step_ms), 0).text);
+    char text[640], disturbance[64] = "";
+    if (is_disturbed(profile)) {
+        snprintf(disturbance, sizeof disturbance, " + disturbance %s",
+                 cli_decimals(oct__profile_disturbed(profile), 2).text);
+    }
+    snprintf(
+        text, sizeof text,
+        "%s: a step of %s ms = products %s + element-wise %s + around them %s%s ms; its floor, "
+        "the products alone, is %s ms (%s of the step). The largest gap: %s, %s ms%s (%s of "
+        "the step).",
+        row->precision, cli_decimals(profile->step_ms, 2).text, cli_decimals(products.ms, 2).text,
+        cli_decimals(elements.ms, 2).text,
+        cli_decimals(profile->around_ms + profile->gossip_ms, 2).text, disturbance,
+        cli_decimals(products.floor_ms, 2).text,
+        cli_percent(ratio(products.floor_ms, profile->step_ms), 0).text, title(worst),
+        cli_decimals(gap, 2).text, kinds[worst].madds > 0 ? " above their floor" : "",
+        cli_percent(ratio(gap, profile->step_ms), 0).text);
     const int width = cli_width(stdout, 100);
     cli_wrap(stdout, text, 0, 0, width < 100 ? width : 100);
 }
@@ -279,8 +294,11 @@ void bench_profile_json(const struct bench_row *row, struct cli_json *calls, str
     }
     cli_json_add(kinds,
                  kind_json(row, "gossip", 0, &(struct oct__profile_sum){.ms = profile->gossip_ms}));
-    cli_json_add(kinds, kind_json(row, "around", 0,
-                                  &(struct oct__profile_sum){.ms = oct__profile_outside(profile)}));
+    cli_json_add(kinds,
+                 kind_json(row, "around", 0, &(struct oct__profile_sum){.ms = profile->around_ms}));
+    cli_json_add(kinds,
+                 kind_json(row, "disturbed", 0,
+                           &(struct oct__profile_sum){.ms = oct__profile_disturbed(profile)}));
     calls_json(row, calls);
     layers_json(row, layers);
 }

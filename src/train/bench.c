@@ -53,8 +53,9 @@ static double *lane_times(const struct call_times *times, int lane) {
     return times->lanes ? times->lanes + (size_t)lane * times->n_calls : NULL;
 }
 
-/* Adds the lanes up and leaves them at 0 for the next round. */
-static void keep_round(const struct call_times *times, double *rounds, int round) {
+/* Adds the lanes up and leaves them at 0 for the next round; returns what calls took of it. */
+static double keep_round(const struct call_times *times, double *rounds, int round) {
+    double all = 0.0;
     for (size_t i = 0; times->lanes && i < times->n_calls; i++) {
         double sum = 0.0;
         for (int lane = 0; lane < times->n_lanes; lane++) {
@@ -62,7 +63,9 @@ static void keep_round(const struct call_times *times, double *rounds, int round
             lane_times(times, lane)[i] = 0.0;
         }
         rounds[i * ROUNDS_MOST + (size_t)round] = sum;
+        all += sum / times->n_lanes;
     }
+    return all;
 }
 
 static void time_lanes(struct oct__cohort *cohort, const struct call_times *times) {
@@ -119,7 +122,7 @@ static oct_status run_floor(struct oct__cohort *cohort) {
 
 static oct_status measure(struct oct_trainer *trainer, double seconds, struct oct__step_time *out,
                           const struct call_times *times, struct oct__step_profile *profile) {
-    double steps[ROUNDS_MOST], floors[ROUNDS_MOST], gossips[ROUNDS_MOST];
+    double steps[ROUNDS_MOST], floors[ROUNDS_MOST], gossips[ROUNDS_MOST], arounds[ROUNDS_MOST];
     const int fewest = profile ? ROUNDS_LEAST_PROFILED : ROUNDS_LEAST;
     int rounds = 0;
     OCT_TRY(oct__trainer_step(trainer)); /* first touch of all memory */
@@ -131,7 +134,8 @@ static oct_status measure(struct oct_trainer *trainer, double seconds, struct oc
         OCT_TRY(oct__trainer_step(trainer));
         steps[rounds] = oct__seconds() - start;
         gossips[rounds] = (trainer->gossip_seconds - gossip_before) / steps[rounds];
-        keep_round(times, times->steps, rounds);
+        arounds[rounds] =
+            steps[rounds] * (1 - gossips[rounds]) - keep_round(times, times->steps, rounds);
         start = oct__seconds();
         OCT_TRY(run_floor(trainer->cohort));
         floors[rounds] = oct__seconds() - start;
@@ -150,6 +154,7 @@ static oct_status measure(struct oct_trainer *trainer, double seconds, struct oc
     if (profile) {
         profile->step_ms = 1e3 * step;
         profile->gossip_ms = 1e3 * step * out->gossip_share;
+        profile->around_ms = 1e3 * median(arounds, rounds);
         OCT_TRY(fill_profile(trainer, times, rounds, profile));
     }
     return OCT_OK;

@@ -27,8 +27,8 @@ struct oct__profile_sum oct__profile_kinds(const struct oct__step_profile *profi
     return all;
 }
 
-double oct__profile_outside(const struct oct__step_profile *profile) {
-    double left = profile->step_ms - profile->gossip_ms;
+double oct__profile_disturbed(const struct oct__step_profile *profile) {
+    double left = profile->step_ms - profile->gossip_ms - profile->around_ms;
     for (size_t i = 0; i < profile->n_calls; i++) {
         left -= profile->calls[i].ms;
     }

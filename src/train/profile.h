@@ -2,8 +2,10 @@
 /* profile.h - where a step's time goes: its calls, and their sums by kind of work and by layer.
  *
  * Times are milliseconds of a step of all nodes. Where lanes work side by side, a call's time is
- * summed over the lanes and divided by their number, so that calls add up to the time of the step
- * but for what happens around them: drawing samples, reading losses, lanes that wait for others.
+ * summed over the lanes and divided by their number, so that calls, messages and what happens around
+ * them (drawing samples, reading losses, lanes that wait for others) add up to the step. Each is a
+ * median of its own: where something disturbs the machine, they add up to less, because that meets few
+ * of a step's calls and is in none of their medians.
  */
 #ifndef OCT_TRAIN_PROFILE_H
 #define OCT_TRAIN_PROFILE_H
@@ -23,8 +25,9 @@ struct oct__step_profile {
     struct oct__arena arena;         /* calls and names */
     struct oct__profile_call *calls; /* those that run, in their order */
     size_t n_calls;
-    double step_ms, gossip_ms; /* of whole steps, of messages in them */
-    int n_steps;               /* times are medians over so many */
+    double step_ms;              /* of whole steps */
+    double gossip_ms, around_ms; /* of messages; of what is neither a call nor a message */
+    int n_steps;                 /* times are medians over so many */
 };
 
 void oct__step_profile_fini(struct oct__step_profile *profile);
@@ -39,8 +42,8 @@ struct oct__profile_sum {
 struct oct__profile_sum oct__profile_kinds(const struct oct__step_profile *profile,
                                            struct oct__profile_sum kinds[OCT_WORK_COUNT]);
 
-/* What a step takes beside its calls and its messages; not below 0. */
-double oct__profile_outside(const struct oct__step_profile *profile);
+/* What the step takes more than its parts together; not below 0. */
+double oct__profile_disturbed(const struct oct__step_profile *profile);
 
 struct oct__profile_layer {
     const char *name;
