@@ -18,10 +18,9 @@
  * outside the image are left out, not multiplied by zero. A kernel of 1 x 1 has only the taps of
  * other channels beside it; its image has just the pixels it meets, so a stride costs nothing.
  *
- * Sums are [16 outputs][kernel row][8 channels][column][channel][output], of a shard. They are
+ * Sums are [16 outputs][8 channels][kernel row][column][channel][output], of a shard. They are
  * folded in the order of shards and brought to our layout once a node: in a lane of one thread,
- * where shards follow each other, a shard's sums are added to those before it and need no place of
- * their own.
+ * where shards follow each other, a shard's sums are added to those before it, which wait in dw.
  */
 #include <string.h>
 
@@ -32,8 +31,12 @@
 /* Operands. */
 enum { X, GRID, DY, DW, DBIAS };
 
-/* What a thread's pairs may fill: half of a small L2, the rest being the sums. */
-#define BAND_BYTES ((size_t)96 << 10)
+/* What a thread's pairs may fill: so much of an L2 that most of it is left for the sums. Each call of
+ * the kernel fetches and puts back its part of them; where they are too many for a cache, calls
+ * should have more to do. */
+#define PAIRS_LEAST ((size_t)96 << 10)
+#define PAIRS_MOST ((size_t)1 << 20)
+#define PAIRS_SHARE 8 /* of the sums */
 
 /* Sizes of one convolution. x is as the kernel meets it: with a kernel of 1 x 1 of every `gap`-th row
  * and column alone, `skip` being the first. */
@@ -47,7 +50,7 @@ struct form {
     int rows;                /* of x that a band meets at most */
     size_t x_plane, g_plane; /* pairs of 16 channels */
     size_t x_image, g_image; /* pairs of all channels */
-    size_t sums;             /* of a shard */
+    size_t sums, out_sums;   /* of a shard, and those of 16 outputs */
     size_t in_row, dy_row;   /* numbers in a row as it comes */
     size_t in_sample, dy_sample;
 };
@@ -95,6 +98,7 @@ static struct form form_of(const struct oct__args *args, int shard) {
     f.in_sample = (size_t)f.h * f.in_row;
     f.dy_sample = (size_t)f.out_h * f.dy_row;
     f.sums = f.in * f.out * (size_t)(f.kernel * f.kernel);
+    f.out_sums = f.sums / f.out * OCT_OUTER_OUT;
     if (f.kernel == 1) {
         f.gap = f.stride;
         f.skip = (f.gap - f.pad % f.gap) % f.gap;
@@ -103,15 +107,17 @@ static struct form form_of(const struct oct__args *args, int shard) {
         f.h = larger(0, (f.h - f.skip + f.gap - 1) / f.gap);
         f.w = larger(0, (f.w - f.skip + f.gap - 1) / f.gap);
     }
+    const size_t share = f.sums * sizeof(float) / PAIRS_SHARE;
+    const size_t room = share < PAIRS_LEAST ? PAIRS_LEAST : share < PAIRS_MOST ? share : PAIRS_MOST;
     int n_bands = 1;
-    while (n_bands < f.out_h && band_bytes(&f, (f.out_h + n_bands - 1) / n_bands) > BAND_BYTES) {
+    while (n_bands < f.out_h && band_bytes(&f, (f.out_h + n_bands - 1) / n_bands) > room) {
         n_bands++;
     }
     f.band = (f.out_h + n_bands - 1) / n_bands;
     f.rows = rows_met(&f, f.band);
     f.images = 1;
-    while (2 * f.images <= (shard + 1) / 2 && n_bands == 1 &&
-           2 * (size_t)f.images * band_bytes(&f, f.band) <= BAND_BYTES) {
+    while (2 * f.images <= (smaller(shard, x->n) + 1) / 2 && n_bands == 1 &&
+           2 * (size_t)f.images * band_bytes(&f, f.band) <= room) {
         f.images *= 2;
     }
     f.x_plane = (size_t)f.rows * (size_t)f.w * OCT_OUTER_OUT;
@@ -129,10 +135,9 @@ int oct__wgrad_serves(const struct oct__args *args) {
 
 /* --- scratch --------------------------------------------------------------------------------- */
 
-/* Places for the sums of shards: of all nodes' or, in turn, of the first one and another. */
+/* Places for the sums of shards: of all nodes' or, in turn, of one. */
 static size_t places(const struct oct__lane_form *form, int n_shards) {
-    return form->n_threads > 1 ? (size_t)form->n_nodes * (size_t)n_shards
-                               : (size_t)smaller(n_shards, 2);
+    return form->n_threads > 1 ? (size_t)form->n_nodes * (size_t)n_shards : 1;
 }
 
 /* Shared scratch: sums. A thread's: x and dy in pairs, and a row of zeros. */
@@ -203,62 +208,60 @@ static void pair_samples(const struct oct__shard *s, const struct form *f, const
 
 /* --- products -------------------------------------------------------------------------------- */
 
-/* Taps of kernel row r from tap `first` on, in the order of the sums: columns, or with one column the
- * blocks of 8 channels. Fills in those that fit into a call. */
+/* Taps first … first + count - 1 of a row of the kernel: its columns with the first 8 channels, then
+ * with the next 8, … */
 static void choose_taps(const struct form *f, size_t first, size_t count,
                         struct oct__outer *outer) {
     const size_t kernel = (size_t)f->kernel;
     outer->taps = count;
     for (size_t t = 0; t < count; t++) {
         const size_t column = (first + t) % kernel, eight = (first + t) / kernel;
-        const size_t plane = eight / 2 * f->x_plane + eight % 2 * OCT_OUTER_IN;
+        const size_t from = eight / 2 * f->x_plane + eight % 2 * OCT_OUTER_IN;
         outer->tap[t] = oct__outer_tap((ptrdiff_t)column - f->pad, (size_t)f->stride, (size_t)f->w,
-                                       (size_t)f->out_w, OCT_OUTER_OUT, plane);
+                                       (size_t)f->out_w, OCT_OUTER_OUT, from);
     }
 }
 
-/* All of kernel row r with 16 outputs. */
-static void multiply_row(const struct form *f, const struct band *band, int r, int images,
-                         const uint32_t *x, const uint32_t *g, float *sums) {
-    const struct oct__kernels *k = oct__kernels();
-    /* Row y of dy meets row y * stride + r - pad of x: rows of dy where that is inside. */
+/* Row r of the kernel, from tap `first` on as far as a call goes, with all outputs. */
+static void multiply_taps(const struct oct__shard *s, const struct form *f, const struct band *band,
+                          int r, size_t first_tap, struct oct__outer *outer, float *sums) {
+    /* Row y of dy meets row y * stride + r - pad of x: those for which there is one. */
     const int above = f->pad - r, below = f->h - 1 + f->pad - r;
     const int first = larger(band->first, above > 0 ? (above + f->stride - 1) / f->stride : 0);
     const int end = below < 0 ? 0 : smaller(band->first + band->count, below / f->stride + 1);
     if (first >= end) {
         return;
     }
-    const size_t x_line = (size_t)f->w * OCT_OUTER_OUT, g_line = (size_t)f->out_w * OCT_OUTER_OUT;
-    struct oct__outer outer = {
-        .images = (size_t)images,
-        .rows = (size_t)(end - first),
-        .x_image = f->x_image,
-        .x_row = (size_t)f->stride * x_line,
-        .x_step = (size_t)f->stride * OCT_OUTER_OUT,
-        .g_image = f->g_image,
-        .g_row = g_line,
-    };
-    const size_t n_taps = f->in / OCT_OUTER_IN * (size_t)f->kernel;
-    x += (size_t)(first * f->stride + r - f->pad - band->top) * x_line;
-    g += (size_t)(first - band->first) * g_line;
-    for (size_t tap = 0; tap < n_taps;) {
-        /* As even as can be: 4 are 2 and 2, not 3 and 1. */
-        const size_t left =
-            f->kernel == 1 ? n_taps - tap : (size_t)f->kernel - tap % (size_t)f->kernel;
-        const size_t calls = (left + OCT_OUTER_TAPS - 1) / OCT_OUTER_TAPS;
-        choose_taps(f, tap, (left + calls - 1) / calls, &outer);
-        k->outer_bf16_f32(&outer, x, g, sums + tap * OCT_OUTER_SUMS);
-        tap += outer.taps;
+    const size_t kernel = (size_t)f->kernel;
+    const size_t x_row = (size_t)(first * f->stride + r - f->pad - band->top);
+    const uint32_t *x = x_pairs(s) + x_row * (size_t)f->w * OCT_OUTER_OUT;
+    const uint32_t *g = g_pairs(s, f) + (size_t)(first - band->first) * outer->g_row;
+    outer->rows = (size_t)(end - first);
+    sums +=
+        ((first_tap / kernel * kernel + (size_t)r) * kernel + first_tap % kernel) * OCT_OUTER_SUMS;
+    for (size_t o = 0; o < f->out / OCT_OUTER_OUT; o++) {
+        oct__kernels()->outer_bf16_f32(outer, x, g + o * f->g_plane, sums + o * f->out_sums);
     }
 }
 
 static void multiply_band(const struct oct__shard *s, const struct form *f, const struct band *band,
                           int images, float *sums) {
-    const size_t row_sums = f->in * OCT_OUTER_OUT * (size_t)f->kernel;
-    const uint32_t *g = g_pairs(s, f);
-    for (size_t o = 0; o < f->out; o += OCT_OUTER_OUT, g += f->g_plane) {
-        for (int r = 0; r < f->kernel; r++, sums += row_sums) {
-            multiply_row(f, band, r, images, x_pairs(s), g, sums);
+    const size_t kernel = (size_t)f->kernel, n_taps = f->in / OCT_OUTER_IN * kernel;
+    struct oct__outer outer = {
+        .images = (size_t)images,
+        .x_image = f->x_image,
+        .x_row = (size_t)(f->stride * f->w) * OCT_OUTER_OUT,
+        .x_step = (size_t)f->stride * OCT_OUTER_OUT,
+        .g_image = f->g_image,
+        .g_row = (size_t)f->out_w * OCT_OUTER_OUT,
+    };
+    for (size_t tap = 0; tap < n_taps; tap += outer.taps) {
+        /* Columns share a call, or the channels of a single one: 4 as 2 and 2, not as 3 and 1. */
+        const size_t left = kernel == 1 ? n_taps - tap : kernel - tap % kernel;
+        const size_t calls = (left + OCT_OUTER_TAPS - 1) / OCT_OUTER_TAPS;
+        choose_taps(f, tap, (left + calls - 1) / calls, &outer);
+        for (int r = 0; r < f->kernel; r++) {
+            multiply_taps(s, f, band, r, tap, &outer, sums);
         }
     }
 }
@@ -289,17 +292,16 @@ static void multiply_shard(const struct oct__shard *s, const struct form *f, flo
 static void unpack(const struct oct__shard *s, const struct form *f, const float *sums) {
     const struct oct__grid *grid = oct__node_at(s, GRID);
     const float scale = grid->scale;
-    const size_t kernel = (size_t)f->kernel, area = kernel * kernel, out_step = f->in * area;
+    const size_t area = (size_t)(f->kernel * f->kernel), out_step = f->in * area;
     float *dw = oct__node_at(s, DW);
-    for (size_t o = 0; o < f->out; o += OCT_OUTER_OUT) {
-        for (size_t r = 0; r < kernel; r++) {
-            for (size_t i = 0; i < f->in; i += OCT_OUTER_IN) {
-                for (size_t q = 0; q < kernel; q++) {
-                    for (size_t j = 0; j < OCT_OUTER_IN; j++, sums += OCT_OUTER_OUT) {
-                        float *to = dw + o * out_step + (i + j) * area + r * kernel + q;
-                        for (size_t n = 0; n < OCT_OUTER_OUT; n++) {
-                            to[n * out_step] = sums[n] * scale;
-                        }
+    for (size_t o = 0; o < f->out; o += OCT_OUTER_OUT, dw += OCT_OUTER_OUT * out_step) {
+        for (size_t i = 0; i < f->in; i += OCT_OUTER_IN, sums += area * OCT_OUTER_SUMS) {
+            for (size_t tap = 0; tap < area; tap++) {
+                for (size_t j = 0; j < OCT_OUTER_IN; j++) {
+                    const float *from = sums + (tap * OCT_OUTER_IN + j) * OCT_OUTER_OUT;
+                    float *to = dw + (i + j) * area + tap;
+                    for (size_t n = 0; n < OCT_OUTER_OUT; n++) {
+                        to[n * out_step] = from[n] * scale;
                     }
                 }
             }
@@ -307,19 +309,24 @@ static void unpack(const struct oct__shard *s, const struct form *f, const float
     }
 }
 
-/* Lanes of one thread: shards come in order, the first one's sums are the node's. */
+/* Lanes of one thread: shards come in order. Until the last one is there, dw itself holds the sums
+ * so far, as many as it has weights but still in their order; then they leave it for the scratch and
+ * come back unpacked. */
 static oct_status shard_in_turn(const struct oct__shard *s) {
     const struct form f = form_of(s->args, s->lane->form.shard);
-    float *total = sums_at(s, &f, 0), *sums = sums_at(s, &f, s->index > 0);
+    const int is_first = s->index == 0, is_bare = s->lane->bare;
+    const int is_last = s->index + 1 == oct__shard_count(&s->lane->form, s->args->t[X].n);
+    float *place = sums_at(s, &f, 0), *dw = oct__node_at(s, DW);
+    float *sums = is_first && !is_last && !is_bare ? dw : place;
     multiply_shard(s, &f, sums);
-    if (s->lane->bare) {
+    if (is_bare) {
         return OCT_OK;
     }
-    if (s->index > 0) {
-        oct__kernels()->add_f32(f.sums, total, sums, total);
+    if (!is_first) {
+        oct__kernels()->add_f32(f.sums, dw, sums, is_last ? sums : dw);
     }
-    if (s->index + 1 == oct__shard_count(&s->lane->form, s->args->t[X].n)) {
-        unpack(s, &f, total);
+    if (is_last) {
+        unpack(s, &f, sums);
     }
     return OCT_OK;
 }

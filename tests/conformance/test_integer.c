@@ -651,7 +651,8 @@ static void weight_gradient(void **state) {
     static const struct shape shapes[] = {
         SHAPE(3, 1, 1, 1, 6, 5, 7, 16, 17), SHAPE(3, 2, 1, 2, 5, 8, 9, 6, 10),
         SHAPE(1, 2, 0, 1, 3, 6, 6, 3, 64),  SHAPE(5, 1, 3, 5, 9, 4, 4, 5, 5),
-        SHAPE(1, 1, 0, 1, 1, 1, 1, 64, 10),
+        SHAPE(1, 1, 0, 1, 1, 1, 1, 64, 10), SHAPE(3, 2, 1, 1, 7, 9, 8, 16, 32),
+        SHAPE(3, 1, 1, 1, 5, 6, 6, 32, 16),
     };
     for (int index = 0;; index++) {
         struct oct__engine *engine = rig_engine_at(index, 2);
