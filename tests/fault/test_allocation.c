@@ -18,6 +18,7 @@
 #include "support/engines.h"
 #include "support/folder.h"
 #include "support/solo.h"
+#include "train/inference.h"
 #include "train/trainer.h"
 
 static struct folder folder;
@@ -88,6 +89,7 @@ struct attempt {
     oct_graph_build_fn *model;
     struct oct_config *config;
     struct oct_trainer *trainer;
+    struct oct__inference *inference;
     struct oct_result result;
     const char *stage; /* how far it came */
 };
@@ -114,6 +116,22 @@ static oct_status configure(struct attempt *a) {
     return oct_config_set(a->config, "epochs", "1");
 }
 
+static oct_status classify(struct attempt *a) {
+    static const uint32_t rows[9] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+    float logits[9 * 3];
+    const struct oct__inference_config config = {
+        .engine = a->trainer->engine,
+        .graph = &a->trainer->graph,
+        .data = &a->trainer->cohort->train,
+        .batch = 9,
+        .n_threads = a->trainer->n_threads,
+    };
+    OCT_TRY(oct__inference_create(&config, &a->inference));
+    OCT_TRY(oct__inference_set(a->inference, a->trainer->cohort->state[OCT_HOME_PARAM],
+                               a->trainer->cohort->state[OCT_HOME_STAT]));
+    return oct__inference_run(a->inference, rows, logits);
+}
+
 static oct_status go(struct attempt *a) {
     const struct oct_hooks hooks = {.model = a->model};
     a->stage = "configure";
@@ -124,6 +142,8 @@ static oct_status go(struct attempt *a) {
     OCT_TRY(oct__trainer_step(a->trainer));
     a->stage = "result";
     OCT_TRY(oct_trainer_result(a->trainer, &a->result));
+    a->stage = "infer";
+    OCT_TRY(classify(a));
     a->stage = "save";
     OCT_TRY(oct_trainer_save(a->trainer, folder.file));
     a->stage = "load";
@@ -131,8 +151,10 @@ static oct_status go(struct attempt *a) {
 }
 
 static void clean_up(struct attempt *a) {
+    oct__inference_destroy(a->inference);
     oct_trainer_destroy(a->trainer);
     oct_config_destroy(a->config);
+    a->inference = NULL;
     a->trainer = NULL;
     a->config = NULL;
 }
