@@ -122,8 +122,8 @@ static float normal_or_zero(double scale) {
 
 /* QSGD. The kernel's rounding by chance is that of magnitudes, too: of -0.3 it makes -1 three times
  * in ten. No level exceeds s: the norm is at least |x|, so |x| * inverse is at most s and an ulp (of
- * 63: 2^-18), and what is added before the floor is at most 1 - 2^-17; 127 is the kernel's own
- * border. */
+ * 63: 2^-18), which the kernel's steps of 2^-16 do not see, and what it adds before the floor is
+ * less than 1; 127 is the kernel's own border. */
 static void pack_levels(const struct packing *p, const struct oct__part *part, const float *x) {
     const double n = (double)part->count, s = (double)((1 << p->form->bits) - 1);
     const double norm = sqrt(sum_of(part->count, x, 1));

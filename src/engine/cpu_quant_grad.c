@@ -136,8 +136,8 @@ static const float *joined(const struct oct__shard *s, struct oct__piece p) {
     return join(s, p, block + oct__quant_floats(oct__block_elements(&s->args->t[0])), block);
 }
 
-/* … times the scale of the weights that it will be multiplied with. */
-static const float *folded(const struct oct__shard *s, struct oct__piece p) {
+/* … times the scale of the weights that it will be multiplied with, itself times `factor`. */
+static const float *folded(const struct oct__shard *s, struct oct__piece p, float factor) {
     const struct oct__tensor *t = s->args->t;
     const size_t c = (size_t)t[0].c;
     const float *x = joined(s, p);
@@ -145,14 +145,12 @@ static const float *folded(const struct oct__shard *s, struct oct__piece p) {
         return x;
     }
     const float *scale = oct__node_at(s, SCALE_W);
-    if (oct__tensor_count(&t[SCALE_W]) == 1 && c > 1) {
-        float *columns = oct__quant_work(s);
-        for (size_t i = 0; i < c; i++) {
-            columns[i] = scale[0];
-        }
-        scale = columns;
+    const size_t step = oct__tensor_count(&t[SCALE_W]) > 1;
+    float *columns = oct__quant_work(s);
+    for (size_t i = 0; i < c; i++) {
+        columns[i] = scale[i * step] * factor;
     }
-    oct__kernels()->column_scale_f32(p.count / c, c, x, scale, oct__quant_block(s));
+    oct__kernels()->column_scale_f32(p.count / c, c, x, columns, oct__quant_block(s));
     return oct__quant_block(s);
 }
 
@@ -222,7 +220,7 @@ static float peak_of(const struct oct__shard *s, size_t sample) {
     }
     for (size_t at = 0; at < oct__sample_elements(t); at += p.count) {
         p = oct__piece_at(t, sample, at);
-        k->absmax_f32(p.count, has_one_scale ? joined(s, p) : folded(s, p), &peak);
+        k->absmax_f32(p.count, has_one_scale ? joined(s, p) : folded(s, p, 1.0F), &peak);
     }
     return has_one_scale ? peak * scale_of_w(s) : peak;
 }
@@ -241,7 +239,7 @@ static void write_bytes(const struct oct__shard *s, size_t sample) {
     int8_t *q = (int8_t *)oct__shard_at(s, Q) + oct__piece_offset(t, p);
     switch (form_of(t)) {
     case BF16:
-        k->quantize_s8_random_bf16(p.count, first, part_at(s, PART_A, p), scale_of_w(s), inverse,
+        k->quantize_s8_random_bf16(p.count, first, part_at(s, PART_A, p), scale_of_w(s) * inverse,
                                    &stream, q);
         return;
     case S32:
@@ -258,7 +256,8 @@ static void write_bytes(const struct oct__shard *s, size_t sample) {
     }
     for (size_t at = 0; at < oct__sample_elements(t); at += p.count) {
         p = oct__piece_at(t, sample, at);
-        k->quantize_s8_random_f32(p.count, first + at, folded(s, p), inverse, &stream, q + at);
+        k->quantize_s8_random_f32(p.count, first + at, folded(s, p, inverse),
+                                  t[SCALE_W].n != 0 ? 1.0F : inverse, &stream, q + at);
     }
 }
 

@@ -29,18 +29,19 @@ static double peak_of(double peak, double x) {
 
 /* --- random bits ------------------------------------------------------------------------------ */
 
-/* The share that is added before rounding down, (k + 1/2) / 2^16, k the 16 bits of element `e`:
- * neighbours lie in neighbouring blocks, sixteen of them, then in the blocks' next words, then in
- * the words' upper halves; 128 elements later come the next sixteen blocks. */
+/* The share that is added before rounding down, (k + 1/2) / 2^16, k the 16 bits of element `e` (to
+ * add k to whole steps of 2^-16 is the same): two neighbours lie in a word, the next two in the same
+ * word of the next block, of sixteen blocks, then comes their next word; 128 elements later come the
+ * next sixteen blocks. */
 static double chance_of(const struct oct__sim_call *call, enum oct__purpose purpose, uint64_t e) {
     const struct oct__stream stream =
         oct__stream(call->lane->seed, purpose, (uint32_t)(call->lane->first_node + call->node),
                     call->lane->step, (uint32_t)call->args->layer);
     const uint64_t tile = e / 128, place = e % 128;
     uint32_t words[4];
-    oct__stream_block(&stream, (uint32_t)(16 * tile + place % 16), words);
-    const uint32_t word = words[place / 16 % 4];
-    const uint32_t k = place < 64 ? word & 0xffffU : word >> 16;
+    oct__rounding_block(&stream, (uint32_t)(16 * tile + place / 2 % 16), words);
+    const uint32_t word = words[place / 32];
+    const uint32_t k = place % 2 == 0 ? word & 0xffffU : word >> 16;
     return ((double)k + 0.5) / 65536.0;
 }
 

@@ -363,7 +363,7 @@ static const struct oct__case_buffer buffers_quantize_s8_random_bf16[] = {IN_OF(
                                                                           OUT_OF(S8, "q", ELEMENT)};
 
 CALL(quantize_s8_random_bf16) {
-    k->quantize_s8_random_bf16(s->rows, s->first, p[0], s->scale, s->inverse, &s->stream, p[1]);
+    k->quantize_s8_random_bf16(s->rows, s->first, p[0], s->inverse, &s->stream, p[1]);
 }
 
 static const struct oct__case_buffer buffers_quantize_s8_random_s32[] = {IN_OF(S32, "x", ELEMENT),

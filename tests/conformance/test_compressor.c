@@ -140,9 +140,9 @@ static uint16_t nearest_half(float x) {
     return (uint16_t)(below + (rest > 0x8000U || (rest == 0x8000U && below % 2 == 1)));
 }
 
-static int8_t round_by_chance(float x, float inverse, float u) {
-    const float product = x * inverse, t = floorf(product + u);
-    return (int8_t)(t < -127.0F ? -127.0F : t > 127.0F ? 127.0F : t);
+static int8_t round_code(float x, float inverse, const struct oct__stream *stream, uint64_t e) {
+    const float product = x * inverse;
+    return (int8_t)fmax(-127.0, fmin(127.0, by_chance(stream, e, (double)product)));
 }
 
 /* The exact scale and the number of steps that 1 has, in double. */
@@ -189,11 +189,12 @@ static void expect_summed(const char *who, const struct oct__packet_form *form,
         } else if (found->scales[part->scale] == 0.0F) {
             assert_int_equal(code, 0);
         } else {
-            const double t = (double)x[i] * inverse + (double)chance(round, part->first + i);
-            const double low = fmax(floor(t - 2e-5), -most), high = fmin(floor(t + 2e-5), most);
+            const double t = (double)x[i] * inverse;
+            const double low = fmax(by_chance(round, part->first + i, t - 2e-5), -most);
+            const double high = fmin(by_chance(round, part->first + i, t + 2e-5), most);
             if (!((double)code >= fmin(low, most) && (double)code <= fmax(high, -most))) {
-                fail_msg("%s: element %zu, %.9g, has level %d, expected %.9g", who, i, (double)x[i],
-                         code, floor(t));
+                fail_msg("%s: element %zu, %.9g, has level %d, expected %.9g … %.9g", who, i,
+                         (double)x[i], code, low, high);
             }
         }
     }
@@ -240,7 +241,7 @@ static void expected_packet(const char *who, const struct oct__packet_form *form
             } else if (form->coding == OCT_CODING_BF16) {
                 out.halves[i] = nearest_half(kept[i]);
             } else if (form->coding == OCT_CODING_S8) {
-                out.codes[i] = round_by_chance(kept[i], inverse, chance(&round, i));
+                out.codes[i] = round_code(kept[i], inverse, &round, i);
             }
         }
     }

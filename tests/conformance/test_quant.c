@@ -21,11 +21,11 @@
 /* The grid of node `node` of x, whose range (lo, hi) is known, and the bytes. */
 static void expect_quantized(const char *what, struct oct__tensor x, int node,
                              const struct oct__grid *grid, struct oct__tensor q,
-                             const struct oct__stream *by_chance) {
+                             const struct oct__stream *stream_or_null) {
     const uint8_t *bytes = at(q, node);
     for (size_t i = 0; i < count(x); i++) {
         float t = floats(x, node)[i] * grid->inverse;
-        t = by_chance ? floorf(t + chance(by_chance, i)) : rintf(t);
+        t = stream_or_null ? (float)by_chance(stream_or_null, i, (double)t) : rintf(t);
         float byte = t + grid->zero;
         byte = byte > 0.0F ? (byte < 255.0F ? byte : 255.0F) : 0.0F;
         if ((float)bytes[i] != byte) {

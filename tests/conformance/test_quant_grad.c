@@ -133,9 +133,9 @@ static void check_grad_quantize(struct oct__engine *engine, const struct part *a
                 }
                 for (size_t i = first; i < first + size; i++) {
                     float x = joined(a, b, bytes, grid, node, i);
-                    x = n_scales ? x * floats(w, node)[i % (size_t)n_scales] : x;
-                    peak = fabsf(x) > peak ? fabsf(x) : peak;
-                    float t = floorf(x * inverse + chance(&stream, i));
+                    const float of_w = n_scales ? floats(w, node)[i % (size_t)n_scales] : 1.0F;
+                    peak = fabsf(x * of_w) > peak ? fabsf(x * of_w) : peak;
+                    float t = (float)by_chance(&stream, i, (double)(x * (of_w * inverse)));
                     t = t > -127.0F ? (t < 127.0F ? t : 127.0F) : -127.0F;
                     if (pass == 1 && (float)signed_at(q, node)[i] != t) {
                         fail_msg("%s, grad_quantize, %s: element %zu, %.9g, is %d, expected %g",

@@ -210,13 +210,14 @@ static int check_quantize(const char *name) {
     return verdict(&tally);
 }
 
-/* (k + 0.5) / 65536 of element e, from the definition. */
-static double chance(const struct oct__stream *stream, uint64_t e) {
+/* What t is rounded to as element e, from the definition. */
+static double by_chance(const struct oct__stream *stream, uint64_t e, double t) {
     uint64_t tile = e / 128, j = e % 128;
     uint32_t word[4];
-    oct__stream_block(stream, (uint32_t)(16 * tile + j % 16), word);
-    uint32_t whole = word[j / 16 % 4];
-    return ((double)(j < 64 ? whole & 65535U : whole >> 16) + 0.5) / 65536.0;
+    oct__rounding_block(stream, (uint32_t)(16 * tile + j % 32 / 2), word);
+    uint32_t whole = word[j / 32];
+    double k = (double)(j % 2 == 0 ? whole & 65535U : whole >> 16);
+    return floor((nearest(65536.0 * t) + k) / 65536.0);
 }
 
 static int check_quantize_random(const char *name) {
@@ -248,9 +249,9 @@ static int check_quantize_random(const char *name) {
             ref()->quantize_s8_random_f32(MOST, first, x, inverse, &stream, s);
         }
         for (int i = 0; i < MOST; i++) {
-            double t = product(x[i], inverse), r = chance(&stream, first + (uint64_t)i);
-            double held = hold(floor((double)(float)(t + r)), low, high);
-            expect(&tally, bytes ? (double)q[i] + low : (double)s[i], held, t, i);
+            double t = product(x[i], inverse);
+            double wanted = by_chance(&stream, first + (uint64_t)i, hold(t, low, high));
+            expect(&tally, bytes ? (double)q[i] + low : (double)s[i], wanted, t, i);
         }
     }
     /* On average nothing is lost: 16 times MOST elements of one value, six deviations allowed. */

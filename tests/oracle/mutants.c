@@ -117,9 +117,9 @@ static double share_of(const struct oct__sim_call *call, uint64_t e) {
                                                   (uint32_t)(call->lane->first_node + call->node),
                                                   call->lane->step, (uint32_t)call->args->layer);
     uint32_t words[4];
-    oct__stream_block(&stream, (uint32_t)(e / 128 * 16 + e % 16), words);
-    const uint32_t word = words[e / 16 % 4];
-    return ((double)(e / 64 % 2 ? word >> 16 : word & 0xffffU) + 0.5) * 0x1p-16;
+    oct__rounding_block(&stream, (uint32_t)(e / 128 * 16 + e / 2 % 16), words);
+    const uint32_t word = words[e / 32 % 4];
+    return ((double)(e % 2 ? word >> 16 : word & 0xffffU) + 0.5) * 0x1p-16;
 }
 
 /* Gradients rounded with the share of the element `shift` further on; shift < 0: to the nearest. */

@@ -104,11 +104,11 @@ void fill_batch(struct oct__tensor x, float base, float odd) {
     }
 }
 
-float chance(const struct oct__stream *stream, uint64_t e) {
+double by_chance(const struct oct__stream *stream, uint64_t e, double t) {
     uint32_t words[4], j = (uint32_t)(e % 128);
-    oct__stream_block(stream, (uint32_t)(16 * (e / 128) + j % 16), words);
-    uint32_t word = words[j / 16 % 4], k = j < 64 ? word & 0xffff : word >> 16;
-    return ((float)k + 0.5F) * (1.0F / 65536.0F);
+    oct__rounding_block(stream, (uint32_t)(16 * (e / 128) + j % 32 / 2), words);
+    uint32_t k = words[j / 32] >> 16 * (j % 2) & 0xffff;
+    return floor((rint(65536.0 * t) + (double)k) / 65536.0);
 }
 
 /* --- launches -------------------------------------------------------------------------------- */

@@ -102,7 +102,7 @@ struct oct__tensor random_grid(struct dice *dice);
 void expect_bits(const char *who, const char *what, struct oct__tensor found,
                  struct oct__tensor expected);
 
-/* What is added before the floor to element e when it is rounded by chance: kernels.def. */
-float chance(const struct oct__stream *stream, uint64_t e);
+/* What becomes of t when it is rounded by chance as element e: kernels.def. */
+double by_chance(const struct oct__stream *stream, uint64_t e, double t);
 
 #endif

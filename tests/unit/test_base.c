@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -235,31 +236,116 @@ static void arena_survives_a_failed_request(void **state) {
 
 /* --- randomness ---------------------------------------------------------------------------- */
 
-/* The known answers of the authors' own implementation (Random123, kat_vectors, philox4x32 10). */
+/* The known answers of the authors' own implementation (Random123, kat_vectors, philox4x32 10 and
+ * philox4x32 7). */
 static void philox_known_answers(void **state) {
     (void)state;
     static const struct {
-        uint32_t counter[4], key[2], expected[4];
+        uint32_t counter[4], key[2], expected[4], rounding[4];
     } rows[] = {
-        {{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+        {{0, 0, 0, 0},
+         {0, 0},
+         {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
+         {0x5f6fb709, 0x0d893f64, 0x4f121f81, 0x4f730a48}},
         {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
          {0xffffffff, 0xffffffff},
-         {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+         {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd},
+         {0x5207ddc2, 0x45165e59, 0x4d8ee751, 0x8c52f662}},
         {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
          {0xa4093822, 0x299f31d0},
-         {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+         {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1},
+         {0x4dfccaba, 0x190a87f0, 0xc47362ba, 0xb6b5242a}},
     };
     for (size_t i = 0; i < OCT_COUNT_OF(rows); i++) {
         struct oct__stream stream = {
             .key = {rows[i].key[0], rows[i].key[1]},
             .counter = {rows[i].counter[1], rows[i].counter[2], rows[i].counter[3]},
         };
-        uint32_t out[4];
+        uint32_t out[4], rounding[4];
         oct__stream_block(&stream, rows[i].counter[0], out);
+        oct__rounding_block(&stream, rows[i].counter[0], rounding);
         for (int word = 0; word < 4; word++) {
             assert_int_equal(out[word], rows[i].expected[word]);
+            assert_int_equal(rounding[word], rows[i].rounding[word]);
         }
     }
+}
+
+/* 16 bits of each of BITS elements, two to a word. */
+enum { BITS = 1 << 21 };
+
+static uint16_t *rounding_bits(uint32_t node, uint32_t step, uint32_t layer) {
+    const struct oct__stream stream = oct__stream(1, OCT_PURPOSE_ROUND_GRADIENT, node, step, layer);
+    uint16_t *bits = calloc(BITS, sizeof *bits);
+    assert_non_null(bits);
+    for (uint32_t block = 0; block < BITS / 8; block++) {
+        uint32_t words[4];
+        oct__rounding_block(&stream, block, words);
+        for (size_t half = 0; half < 8; half++) {
+            bits[8 * block + half] = (uint16_t)(words[half / 2] >> 16 * (half % 2));
+        }
+    }
+    return bits;
+}
+
+/* How many deviations the counts of `n_cells` values (bits >> shift) are from even ones. */
+static double unevenness(const uint16_t *bits, int shift, size_t n_cells) {
+    static uint32_t counts[65536];
+    const double each = (double)BITS / (double)n_cells, freedom = (double)n_cells - 1.0;
+    double sum = 0.0;
+    memset(counts, 0, sizeof counts);
+    for (size_t i = 0; i < BITS; i++) {
+        counts[(size_t)(bits[i] >> shift) % n_cells]++;
+    }
+    for (size_t i = 0; i < n_cells; i++) {
+        sum += ((double)counts[i] - each) * ((double)counts[i] - each) / each;
+    }
+    return (sum - freedom) / sqrt(2.0 * freedom);
+}
+
+/* How many deviations the correlation of a[i] and b[i + lag] is from none. */
+static double relation(const uint16_t *a, const uint16_t *b, size_t lag) {
+    double sum = 0.0;
+    for (size_t i = 0; i + lag < BITS; i++) {
+        sum += ((double)a[i] - 32767.5) * ((double)b[i + lag] - 32767.5);
+    }
+    return sum / (65536.0 * 65536.0 / 12.0) / sqrt((double)(BITS - lag));
+}
+
+/* What rounding asks of its seven rounds: values even, their mean in the middle, neighbours and
+ * streams with neighbouring names unrelated. The stream is fixed, so five deviations are no chance.
+ */
+static void rounding_bits_are_even(void **state) {
+    (void)state;
+    static const size_t lags[] = {1, 2, 3, 7, 8, 16, 32, 64, 128, 1024};
+    uint16_t *bits = rounding_bits(0, 0, 0);
+    double mean = 0.0;
+    for (size_t i = 0; i < BITS; i++) {
+        mean += ((double)bits[i] - 32767.5) / (65536.0 / sqrt(12.0)) / sqrt((double)BITS);
+    }
+    const double found[] = {mean, unevenness(bits, 0, 65536), unevenness(bits, 8, 256),
+                            unevenness(bits, 0, 256), unevenness(bits, 0, 2)};
+    for (size_t i = 0; i < OCT_COUNT_OF(found); i++) {
+        print_message("rounding bits: test %zu, %.2f deviations\n", i, found[i]);
+        assert_true(fabs(found[i]) < 5.0);
+    }
+    for (size_t i = 0; i < OCT_COUNT_OF(lags); i++) {
+        const double deviations = relation(bits, bits, lags[i]);
+        print_message("rounding bits: lag %zu, %.2f deviations\n", lags[i], deviations);
+        assert_true(fabs(deviations) < 5.0);
+    }
+    for (uint32_t other = 0; other < 3; other++) {
+        uint16_t *next = rounding_bits(other == 0, other == 1, other == 2);
+        const double deviations = relation(bits, next, 0);
+        print_message("rounding bits: next %s, %.2f deviations\n",
+                      other == 0   ? "node"
+                      : other == 1 ? "step"
+                                   : "layer",
+                      deviations);
+        assert_true(fabs(deviations) < 5.0);
+        free(next);
+    }
+    free(bits);
 }
 
 /* Where seed, purpose, node, step and layer go: golden files and stored runs depend on it. */
@@ -775,6 +861,7 @@ int main(void) {
         cmocka_unit_test(arena_hands_out_separate_aligned_pieces),
         cmocka_unit_test(arena_survives_a_failed_request),
         cmocka_unit_test(philox_known_answers),
+        cmocka_unit_test(rounding_bits_are_even),
         cmocka_unit_test(streams_are_named_as_documented),
         cmocka_unit_test(streams_differ_in_every_name),
         cmocka_unit_test(stream_words_are_words_of_blocks),

@@ -50,75 +50,79 @@ void oct_quantize_s8_f32__ref(size_t n, const float *x, float inverse, int8_t *q
 /* A tile: 128 neighbours, and the sixteen blocks that hold their 16 bits each. */
 enum { TILE = 128, BLOCKS = 16 };
 
-/* What is added to element j of the tile before the floor, (k + 0.5) * 2^-16, in dither[j]. */
-static void draw_tile(const struct oct__stream *stream, uint64_t tile, float dither[TILE]) {
+static void draw_tile(const struct oct__stream *stream, uint64_t tile, int32_t k[TILE]) {
     for (uint32_t b = 0; b < BLOCKS; b++) {
         uint32_t word[4];
-        oct__stream_block(stream, (uint32_t)(BLOCKS * tile) + b, word);
+        oct__rounding_block(stream, (uint32_t)(BLOCKS * tile) + b, word);
         for (uint32_t w = 0; w < 4; w++) {
-            dither[BLOCKS * w + b] = ((float)(word[w] & 0xffffU) + 0.5f) * 0x1p-16f;
-            dither[BLOCKS * (w + 4) + b] = ((float)(word[w] >> 16) + 0.5f) * 0x1p-16f;
+            k[2 * (BLOCKS * w + b)] = (int32_t)(word[w] & 0xffffU);
+            k[2 * (BLOCKS * w + b) + 1] = (int32_t)(word[w] >> 16);
         }
     }
 }
 
-/* The dither of element `first` + i, whose tile is drawn when its first element is met. */
-static float dither_at(const struct oct__stream *stream, uint64_t first, size_t i,
-                       float dither[TILE]) {
+/* The bits of element `first` + i, whose tile is drawn when its first element is met. */
+static int32_t bits_at(const struct oct__stream *stream, uint64_t first, size_t i,
+                       int32_t k[TILE]) {
     const uint64_t e = first + i;
     if (i == 0 || e % TILE == 0) {
-        draw_tile(stream, e / TILE, dither);
+        draw_tile(stream, e / TILE, k);
     }
-    return dither[e % TILE];
+    return k[e % TILE];
 }
 
-static int8_t round_s8(float x, float inverse, float dither) {
-    return (int8_t)hold(floorf(x * inverse + dither), -127.0f, 127.0f);
+/* floor((rint(t * 2^16) + k) / 2^16); 256 is added so that no negative number is shifted. */
+static int32_t round_chance(float t, int32_t k) {
+    return (((int32_t)rintf(t * 0x1p16f) + (256 << 16) + k) >> 16) - 256;
+}
+
+static int8_t chance_s8(float x, float inverse, int32_t k) {
+    return (int8_t)round_chance(hold(x * inverse, -127.0f, 127.0f), k);
 }
 
 void oct_quantize_u8_random_f32__ref(size_t n, uint64_t first, const float *x, float inverse,
                                      float zero, const struct oct__stream *stream, uint8_t *q) {
-    float dither[TILE];
+    int32_t k[TILE];
     for (size_t i = 0; i < n; i++) {
-        float t = floorf(x[i] * inverse + dither_at(stream, first, i, dither));
-        q[i] = (uint8_t)(hold(t, -zero, 255.0f - zero) + zero);
+        const float t = hold(x[i] * inverse, -zero, 255.0f - zero);
+        q[i] = (uint8_t)(round_chance(t, bits_at(stream, first, i, k)) + (int32_t)zero);
     }
 }
 
 void oct_quantize_s8_random_f32__ref(size_t n, uint64_t first, const float *x, float inverse,
                                      const struct oct__stream *stream, int8_t *q) {
-    float dither[TILE];
+    int32_t k[TILE];
     for (size_t i = 0; i < n; i++) {
-        q[i] = round_s8(x[i], inverse, dither_at(stream, first, i, dither));
+        q[i] = chance_s8(x[i], inverse, bits_at(stream, first, i, k));
     }
 }
 
-void oct_quantize_s8_random_bf16__ref(size_t n, uint64_t first, const uint16_t *x, float scale,
-                                      float inverse, const struct oct__stream *stream, int8_t *q) {
-    float dither[TILE];
+void oct_quantize_s8_random_bf16__ref(size_t n, uint64_t first, const uint16_t *x, float factor,
+                                      const struct oct__stream *stream, int8_t *q) {
+    int32_t k[TILE];
     for (size_t i = 0; i < n; i++) {
-        uint32_t bits = (uint32_t)x[i] << 16;
+        const uint32_t bits = (uint32_t)x[i] << 16;
         float wide;
         memcpy(&wide, &bits, sizeof wide);
-        q[i] = round_s8(wide * scale, inverse, dither_at(stream, first, i, dither));
+        q[i] = chance_s8(wide, factor, bits_at(stream, first, i, k));
     }
 }
 
 void oct_quantize_s8_random_s32__ref(size_t n, uint64_t first, const int32_t *x, float scale,
                                      float inverse, const struct oct__stream *stream, int8_t *q) {
-    float dither[TILE];
+    int32_t k[TILE];
     for (size_t i = 0; i < n; i++) {
-        q[i] = round_s8(scale * (float)x[i], inverse, dither_at(stream, first, i, dither));
+        q[i] = chance_s8(scale * (float)x[i], inverse, bits_at(stream, first, i, k));
     }
 }
 
 void oct_quantize_s8_random_s32_s8__ref(size_t n, uint64_t first, const int32_t *a, float scale_a,
                                         const int8_t *b, float scale_b, float inverse,
                                         const struct oct__stream *stream, int8_t *q) {
-    float dither[TILE];
+    int32_t k[TILE];
     for (size_t i = 0; i < n; i++) {
         const float x = scale_a * (float)a[i] + scale_b * (float)b[i];
-        q[i] = round_s8(x, inverse, dither_at(stream, first, i, dither));
+        q[i] = chance_s8(x, inverse, bits_at(stream, first, i, k));
     }
 }
 

@@ -93,6 +93,7 @@ INLINE ints ints_magnitude(ints v) {
 
 #define ints_shift_left(v, by) _mm512_slli_epi32(v, by)
 #define ints_shift_right(v, by) _mm512_srli_epi32(v, by)
+#define ints_shift_arithmetic(v, by) _mm512_srai_epi32(v, by)
 
 INLINE ints ints_bits(wide v) {
     return _mm512_castps_si512(v);
@@ -140,6 +141,17 @@ INLINE ints ints_pack_u8(ints a, ints b, ints c, ints d) {
 
 INLINE ints ints_pack_s8(ints a, ints b, ints c, ints d) {
     return ints_in_order(_mm512_packs_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d)));
+}
+
+/* 2 * LANES and as many halves to bytes, held to [-128, 127]. */
+INLINE ints ints_pack_halves_s8(ints a, ints b) {
+    return _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7),
+                                    _mm512_packs_epi16(a, b));
+}
+
+/* The upper halves of both, those of `odd` where they are and those of `even` below them. */
+INLINE ints ints_upper_halves(ints even, ints odd) {
+    return _mm512_mask_blend_epi16(0xaaaaaaaa, ints_shift_right(even, 16), odd);
 }
 
 /* Two vectors of numbers below 2^16 to 2 * LANES halves. */
@@ -263,6 +275,7 @@ INLINE ints ints_magnitude(ints v) {
 
 #define ints_shift_left(v, by) _mm256_slli_epi32(v, by)
 #define ints_shift_right(v, by) _mm256_srli_epi32(v, by)
+#define ints_shift_arithmetic(v, by) _mm256_srai_epi32(v, by)
 
 INLINE ints ints_bits(wide v) {
     return _mm256_castps_si256(v);
@@ -304,6 +317,14 @@ INLINE ints ints_pack_u8(ints a, ints b, ints c, ints d) {
 
 INLINE ints ints_pack_s8(ints a, ints b, ints c, ints d) {
     return ints_in_order(_mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d)));
+}
+
+INLINE ints ints_pack_halves_s8(ints a, ints b) {
+    return _mm256_permute4x64_epi64(_mm256_packs_epi16(a, b), 0xd8);
+}
+
+INLINE ints ints_upper_halves(ints even, ints odd) {
+    return _mm256_blend_epi16(ints_shift_right(even, 16), odd, 0xaa);
 }
 
 INLINE ints ints_pack_u16(ints a, ints b) {

@@ -45,7 +45,7 @@ void OCT_WIDE(above_u32)(size_t n, const void *x, uint32_t mask, uint32_t least,
 
 /* --- random words ---------------------------------------------------------------------------- */
 
-enum { DRAW = 4 * PHILOX_BLOCKS };
+enum { DRAW = 4 * PHILOX_BLOCKS }; /* words */
 
 /* Words in order: those of a block side by side. */
 #if defined(__AVX512F__)
@@ -85,14 +85,14 @@ INLINE void store_blocks(uint32_t *y, ints w0, ints w1, ints w2, ints w3) {
 #endif
 
 INLINE void draw(const struct philox *blocks, uint32_t first, uint32_t *y) {
-    ints word[4][PHILOX_VECTORS];
-    philox_draw(blocks, first, word);
+    ints word[PHILOX_VECTORS][4];
+    philox_draw(blocks, OCT_PHILOX_ROUNDS, first, word);
     for (size_t v = 0; v < PHILOX_VECTORS; v++) {
-        store_blocks(y + 4 * LANES * v, word[0][v], word[1][v], word[2][v], word[3][v]);
+        store_blocks(y + 4 * LANES * v, word[v][0], word[v][1], word[v][2], word[v][3]);
     }
 }
 
-/* The words from `skip` on of the sixteen blocks. */
+/* The words from `skip` on of the blocks drawn at once. */
 static __attribute__((__noinline__)) void draw_part(const struct philox *blocks, uint32_t first,
                                                     size_t skip, size_t n, uint32_t *y) {
     uint32_t all[DRAW];

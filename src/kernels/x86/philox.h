@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* philox.h - sixteen blocks of base/rng.h's Philox4x32-10 side by side.
+/* philox.h - blocks of base/rng.h's Philox4x32 side by side.
  *
  * A round multiplies 32-bit words to 64 bits, and the instruction for that reads the even words of
  * its operands and writes over the odd ones. So a block's words are kept in even places from the
  * first round to the last, whatever stands beside them, and blocks are spread over twice as many
  * vectors: even blocks in one, odd blocks in the next. Only the result is put together, block b in
- * lane b.
+ * lane b. A round waits for the one before it, so as many vectors go through the rounds together as
+ * there are registers for: four, or two.
  */
 #ifndef OCT_KERNELS_X86_PHILOX_H
 #define OCT_KERNELS_X86_PHILOX_H
@@ -13,19 +14,17 @@
 #include "base/rng.h"
 #include "kernels/x86/bytes.h"
 
-enum { PHILOX_ROUNDS = 10, PHILOX_BLOCKS = 16 };
-
-/* How many vectors hold a word of sixteen blocks. */
-#define PHILOX_VECTORS (PHILOX_BLOCKS / LANES)
+/* Blocks that are drawn at once, and how many vectors hold a word of them. */
+enum { PHILOX_VECTORS = 2, PHILOX_BLOCKS = PHILOX_VECTORS * LANES };
 
 /* What all blocks of a stream share, in every lane. */
 struct philox {
-    ints key[PHILOX_ROUNDS][2], counter[3];
+    ints key[OCT_PHILOX_ROUNDS][2], counter[3];
 };
 
 INLINE void philox_init(struct philox *of, const struct oct__stream *stream) {
     uint32_t k0 = stream->key[0], k1 = stream->key[1];
-    for (int round = 0; round < PHILOX_ROUNDS; round++) {
+    for (int round = 0; round < OCT_PHILOX_ROUNDS; round++) {
         of->key[round][0] = ints_of((int32_t)k0);
         of->key[round][1] = ints_of((int32_t)k1);
         k0 += 0x9E3779B9U;
@@ -67,34 +66,59 @@ INLINE ints philox_join(ints even, ints odd) {
 
 #endif
 
+struct philox_state {
+    ints c0, c1, c2, c3;
+};
+
 /* LANES / 2 blocks: every other one from `first` on. */
-INLINE void philox_blocks(const struct philox *of, uint32_t first, ints c[4]) {
-    const ints m0 = ints_of((int32_t)0xD2511F53U), m1 = ints_of((int32_t)0xCD9E8D57U);
-    ints c0 = philox_indices(first), c1 = of->counter[0];
-    ints c2 = of->counter[1], c3 = of->counter[2];
-    for (int round = 0; round < PHILOX_ROUNDS; round++) {
-        ints p0 = philox_multiply(c0, m0), p1 = philox_multiply(c2, m1);
-        c0 = philox_xor(philox_upper(p1), c1, of->key[round][0]);
-        c1 = p1;
-        c2 = philox_xor(philox_upper(p0), c3, of->key[round][1]);
-        c3 = p0;
-    }
-    c[0] = c0;
-    c[1] = c1;
-    c[2] = c2;
-    c[3] = c3;
+INLINE struct philox_state philox_begin(const struct philox *of, uint32_t first) {
+    return (struct philox_state){philox_indices(first), of->counter[0], of->counter[1],
+                                 of->counter[2]};
 }
 
-/* Blocks first … first + 15: word[w][v] holds word w of blocks first + v * LANES and following. */
-INLINE void philox_draw(const struct philox *of, uint32_t first, ints word[4][PHILOX_VECTORS]) {
-    for (uint32_t v = 0; v < PHILOX_VECTORS; v++) {
-        ints even[4], odd[4];
-        philox_blocks(of, first + v * (uint32_t)LANES, even);
-        philox_blocks(of, first + v * (uint32_t)LANES + 1, odd);
-        for (int w = 0; w < 4; w++) {
-            word[w][v] = philox_join(even[w], odd[w]);
-        }
+INLINE void philox_round(const struct philox *of, int round, struct philox_state *at) {
+    const ints m0 = ints_of((int32_t)0xD2511F53U), m1 = ints_of((int32_t)0xCD9E8D57U);
+    ints p0 = philox_multiply(at->c0, m0), p1 = philox_multiply(at->c2, m1);
+    at->c0 = philox_xor(philox_upper(p1), at->c1, of->key[round][0]);
+    at->c1 = p1;
+    at->c2 = philox_xor(philox_upper(p0), at->c3, of->key[round][1]);
+    at->c3 = p0;
+}
+
+INLINE void philox_end(const struct philox_state *even, const struct philox_state *odd,
+                       ints word[4]) {
+    word[0] = philox_join(even->c0, odd->c0);
+    word[1] = philox_join(even->c1, odd->c1);
+    word[2] = philox_join(even->c2, odd->c2);
+    word[3] = philox_join(even->c3, odd->c3);
+}
+
+/* Blocks first … first + PHILOX_BLOCKS - 1 of so many rounds: word[v][w] holds word w of blocks
+ * first + v * LANES and following. */
+INLINE void philox_draw(const struct philox *of, int n_rounds, uint32_t first,
+                        ints word[PHILOX_VECTORS][4]) {
+    struct philox_state a = philox_begin(of, first), b = philox_begin(of, first + 1);
+    struct philox_state c = philox_begin(of, first + (uint32_t)LANES);
+    struct philox_state d = philox_begin(of, first + (uint32_t)LANES + 1);
+#if defined(__AVX512F__)
+    for (int round = 0; round < n_rounds; round++) {
+        philox_round(of, round, &a);
+        philox_round(of, round, &b);
+        philox_round(of, round, &c);
+        philox_round(of, round, &d);
     }
+#else
+    for (int round = 0; round < n_rounds; round++) {
+        philox_round(of, round, &a);
+        philox_round(of, round, &b);
+    }
+    for (int round = 0; round < n_rounds; round++) {
+        philox_round(of, round, &c);
+        philox_round(of, round, &d);
+    }
+#endif
+    philox_end(&a, &b, word[0]);
+    philox_end(&c, &d, word[1]);
 }
 
 #endif

@@ -5,6 +5,8 @@
  * most negative integer, as a NaN and one too small do, and those the packing to bytes holds to the
  * lower border, where they belong.
  */
+#include <math.h>
+
 #include "kernels/x86/philox.h"
 #include "kernels/x86/source.h"
 
@@ -85,66 +87,105 @@ void OCT_WIDE(quantize_sum_u8)(size_t n, const uint8_t *a, float scale_a, float 
 
 /* --- rounding by chance ----------------------------------------------------------------------- */
 
-enum { TILE = 128 };
+/* Elements whose bits are drawn at once: one tile or two. */
+enum { TILE = 128, DRAW = 8 * PHILOX_BLOCKS };
 
+/* Everything is counted in steps of 2^-16. A product with `lifted` is the lifted product, unless
+ * that overflows: then ref computes it. */
 struct chance {
     struct philox blocks;
-    wide inverse, high;
+    wide lifted, high;
     ints zero; /* in halves */
     int is_signed;
 };
 
+INLINE int chance_can(float inverse) {
+    return inverse * 0x1p16f < INFINITY;
+}
+
 INLINE void chance_u8(struct chance *of, float inverse, float zero,
                       const struct oct__stream *stream) {
-    of->inverse = wide_of(inverse);
-    of->high = wide_of(255.0f - zero);
+    of->lifted = wide_of(inverse * 0x1p16f);
+    of->high = wide_of((255.0f - zero) * 0x1p16f);
     of->zero = ints_of((int32_t)zero * 0x10001);
     of->is_signed = 0;
     philox_init(&of->blocks, stream);
 }
 
 INLINE void chance_s8(struct chance *of, float inverse, const struct oct__stream *stream) {
-    of->inverse = wide_of(inverse);
-    of->high = wide_of(127.0f);
+    of->lifted = wide_of(inverse * 0x1p16f);
+    of->high = wide_of(0x7fp16f);
     of->zero = ints_of(0);
     of->is_signed = 1;
     philox_init(&of->blocks, stream);
 }
 
-/* floor(x * inverse + (k + 0.5) * 2^-16) + zero; what is added to the product is exact. */
-INLINE ints round_chance(const struct chance *of, wide x, ints k) {
-    wide dither = wide_exact_add(wide_ints(k), wide_of(0x1p-16f), wide_of(0x1p-17f));
-    wide t = x * of->inverse + dither;
-    return ints_floor(wide_smaller(of->high, t));
-}
-
-/* Elements 0 … 127 of a tile, which begins at element i. Element 16 w + b takes the lower half of
- * word w of block b, element 64 + 16 w + b its upper half. */
-INLINE void quantize_tile(const struct chance *of, uint64_t tile, const struct source *x, size_t i,
-                          unsigned char *q) {
-    const ints lower = ints_of(0xffff);
-    ints word[4][PHILOX_VECTORS];
-    philox_draw(&of->blocks, (uint32_t)(PHILOX_BLOCKS * tile), word);
-    for (size_t at = 0; at < TILE; at += 4 * LANES) {
-        ints v[4];
-        for (size_t part = 0; part < 4; part++) {
-            size_t j = at + part * LANES;
-            ints w = word[j / 16 % 4][j % 16 / LANES];
-            ints k = j < 64 ? ints_and(w, lower) : ints_shift_right(w, 16);
-            v[part] = round_chance(of, source_get(x, i + j, 1, 0), k);
+/* The bits of DRAW elements in their order: they are the halves of one word of a tile's sixteen
+ * blocks after the other. */
+INLINE void chance_draw(const struct chance *of, uint64_t number, uint16_t k[DRAW]) {
+    ints word[PHILOX_VECTORS][4];
+    philox_draw(&of->blocks, OCT_PHILOX_FEW_ROUNDS, (uint32_t)(PHILOX_BLOCKS * number), word);
+    for (size_t v = 0; v < PHILOX_VECTORS; v++) {
+        for (size_t w = 0; w < 4; w++) {
+            const size_t block = v * LANES;
+            ints_store(k + block / 16 * TILE + w * 32 + block % 16 * 2, word[v][w]);
         }
-        ints_store(q + i + at, pack_bytes(of->is_signed, of->zero, v[0], v[1], v[2], v[3]));
     }
 }
 
-/* Elements from … from + n - 1 of a tile: x's elements i … i + n - 1. Rare, so that one function
+INLINE ints chance_steps(const struct chance *of, wide x) {
+    return ints_nearest(wide_smaller(of->high, x * of->lifted));
+}
+
+INLINE ints round_chance(const struct chance *of, const struct source *x, size_t i,
+                         const uint16_t *k) {
+    const ints steps = chance_steps(of, source_get(x, i, 1, 0));
+    return ints_shift_arithmetic(ints_add(steps, ints_get_u16(k, 1, 0)), 16);
+}
+
+/* 2 * LANES bf16, which need no widening: of two that share a lane one is where a float has it, and
+ * so are their bits. What is rounded are halves again. */
+INLINE ints round_pairs(const struct chance *of, const struct source *x, size_t i,
+                        const uint16_t *k) {
+    const ints pairs = ints_load((const uint16_t *)x->a + i), bits = ints_load(k);
+    const wide even = wide_bits(ints_shift_left(pairs, 16));
+    const wide odd = wide_bits(ints_and(pairs, ints_of(-0x10000)));
+    ints low = ints_add(chance_steps(of, even), ints_and(bits, ints_of(0xffff)));
+    ints high = ints_add(chance_steps(of, odd), ints_shift_right(bits, 16));
+    return ints_upper_halves(low, high);
+}
+
+/* Elements i … i + DRAW - 1, which are draw `number` of their tensor. */
+INLINE void quantize_draw(const struct chance *of, uint64_t number, const struct source *x,
+                          size_t i, unsigned char *q) {
+    uint16_t k[DRAW] __attribute__((__aligned__(64)));
+    chance_draw(of, number, k);
+    for (size_t at = 0; at < DRAW; at += 4 * LANES) {
+        ints bytes;
+        if (x->kind == SOURCE_BF16) { /* signed */
+            bytes = ints_pack_halves_s8(round_pairs(of, x, i + at, k + at),
+                                        round_pairs(of, x, i + at + 2 * LANES, k + at + 2 * LANES));
+            bytes = ints_larger_s8(bytes, ints_of_8(-127));
+        } else {
+            ints v[4];
+            for (size_t part = 0; part < 4; part++) {
+                const size_t j = at + part * LANES;
+                v[part] = round_chance(of, x, i + j, k + j);
+            }
+            bytes = pack_bytes(of->is_signed, of->zero, v[0], v[1], v[2], v[3]);
+        }
+        ints_store(q + i + at, bytes);
+    }
+}
+
+/* Elements from … from + n - 1 of a draw: x's elements i … i + n - 1. Rare, so that one function
  * serves all sources. */
-static __attribute__((__noinline__)) void quantize_part(const struct chance *of, uint64_t tile,
+static __attribute__((__noinline__)) void quantize_part(const struct chance *of, uint64_t number,
                                                         size_t from, size_t n,
                                                         const struct source *x, size_t i,
                                                         unsigned char *q) {
     const size_t a = source_bytes_a(x->kind), b = source_bytes_b(x->kind);
-    unsigned char in_a[4 * TILE] = {0}, in_b[TILE] = {0}, out[TILE];
+    unsigned char in_a[4 * DRAW] = {0}, in_b[DRAW] = {0}, out[DRAW];
     struct source in = *x;
     memcpy(in_a + a * from, (const char *)x->a + a * i, a * n);
     in.a = in_a;
@@ -152,28 +193,32 @@ static __attribute__((__noinline__)) void quantize_part(const struct chance *of,
         memcpy(in_b + b * from, (const char *)x->b + b * i, b * n);
         in.b = in_b;
     }
-    quantize_tile(of, tile, &in, 0, out);
+    quantize_draw(of, number, &in, 0, out);
     memcpy(q + i, out + from, n);
 }
 
 INLINE void quantize_random(const struct chance *of, size_t n, uint64_t first, struct source x,
                             void *bytes) {
     unsigned char *q = bytes;
-    size_t i = 0, from = first % TILE;
+    size_t i = 0, from = first % DRAW;
     if (from != 0 && n != 0) {
-        i = n < TILE - from ? n : TILE - from;
-        quantize_part(of, first / TILE, from, i, &x, 0, q);
+        i = n < DRAW - from ? n : DRAW - from;
+        quantize_part(of, first / DRAW, from, i, &x, 0, q);
     }
-    for (; n - i >= TILE; i += TILE) {
-        quantize_tile(of, (first + i) / TILE, &x, i, q);
+    for (; n - i >= DRAW; i += DRAW) {
+        quantize_draw(of, (first + i) / DRAW, &x, i, q);
     }
     if (i < n) {
-        quantize_part(of, (first + i) / TILE, 0, n - i, &x, i, q);
+        quantize_part(of, (first + i) / DRAW, 0, n - i, &x, i, q);
     }
 }
 
 void OCT_WIDE(quantize_u8_random_f32)(size_t n, uint64_t first, const float *x, float inverse,
                                       float zero, const struct oct__stream *stream, uint8_t *q) {
+    if (!chance_can(inverse)) {
+        oct_quantize_u8_random_f32__ref(n, first, x, inverse, zero, stream, q);
+        return;
+    }
     struct chance of;
     chance_u8(&of, inverse, zero, stream);
     quantize_random(&of, n, first, source_f32(x), q);
@@ -181,20 +226,32 @@ void OCT_WIDE(quantize_u8_random_f32)(size_t n, uint64_t first, const float *x, 
 
 void OCT_WIDE(quantize_s8_random_f32)(size_t n, uint64_t first, const float *x, float inverse,
                                       const struct oct__stream *stream, int8_t *q) {
+    if (!chance_can(inverse)) {
+        oct_quantize_s8_random_f32__ref(n, first, x, inverse, stream, q);
+        return;
+    }
     struct chance of;
     chance_s8(&of, inverse, stream);
     quantize_random(&of, n, first, source_f32(x), q);
 }
 
-void OCT_WIDE(quantize_s8_random_bf16)(size_t n, uint64_t first, const uint16_t *x, float scale,
-                                       float inverse, const struct oct__stream *stream, int8_t *q) {
+void OCT_WIDE(quantize_s8_random_bf16)(size_t n, uint64_t first, const uint16_t *x, float factor,
+                                       const struct oct__stream *stream, int8_t *q) {
+    if (!chance_can(factor)) {
+        oct_quantize_s8_random_bf16__ref(n, first, x, factor, stream, q);
+        return;
+    }
     struct chance of;
-    chance_s8(&of, inverse, stream);
-    quantize_random(&of, n, first, source_bf16(x, scale), q);
+    chance_s8(&of, factor, stream);
+    quantize_random(&of, n, first, source_bf16(x), q);
 }
 
 void OCT_WIDE(quantize_s8_random_s32)(size_t n, uint64_t first, const int32_t *x, float scale,
                                       float inverse, const struct oct__stream *stream, int8_t *q) {
+    if (!chance_can(inverse)) {
+        oct_quantize_s8_random_s32__ref(n, first, x, scale, inverse, stream, q);
+        return;
+    }
     struct chance of;
     chance_s8(&of, inverse, stream);
     quantize_random(&of, n, first, source_s32(x, scale), q);
@@ -203,6 +260,10 @@ void OCT_WIDE(quantize_s8_random_s32)(size_t n, uint64_t first, const int32_t *x
 void OCT_WIDE(quantize_s8_random_s32_s8)(size_t n, uint64_t first, const int32_t *a, float scale_a,
                                          const int8_t *b, float scale_b, float inverse,
                                          const struct oct__stream *stream, int8_t *q) {
+    if (!chance_can(inverse)) {
+        oct_quantize_s8_random_s32_s8__ref(n, first, a, scale_a, b, scale_b, inverse, stream, q);
+        return;
+    }
     struct chance of;
     chance_s8(&of, inverse, stream);
     quantize_random(&of, n, first, source_s32_s8(a, scale_a, b, scale_b), q);

@@ -12,7 +12,7 @@
 
 enum source_kind {
     SOURCE_F32,    /* a */
-    SOURCE_BF16,   /* a * scale_a */
+    SOURCE_BF16,   /* a, widened */
     SOURCE_S32,    /* scale_a * a */
     SOURCE_S32_S8, /* scale_a * a + scale_b * b */
     SOURCE_U8_U8,  /* scale_a * (a - zero_a) + scale_b * (b - zero_b) */
@@ -38,8 +38,8 @@ INLINE struct source source_f32(const float *x) {
     return (struct source){.kind = SOURCE_F32, .a = x};
 }
 
-INLINE struct source source_bf16(const uint16_t *x, float scale) {
-    return (struct source){.kind = SOURCE_BF16, .a = x, .scale_a = wide_of(scale)};
+INLINE struct source source_bf16(const uint16_t *x) {
+    return (struct source){.kind = SOURCE_BF16, .a = x};
 }
 
 INLINE struct source source_s32(const int32_t *x, float scale) {
@@ -72,8 +72,7 @@ INLINE wide source_get(const struct source *of, size_t i, int full, size_t n) {
     case SOURCE_F32:
         return wide_get((const float *)of->a + i, full, n);
     case SOURCE_BF16:
-        return wide_bits(ints_shift_left(ints_get_u16((const uint16_t *)of->a + i, full, n), 16)) *
-               of->scale_a;
+        return wide_bits(ints_shift_left(ints_get_u16((const uint16_t *)of->a + i, full, n), 16));
     case SOURCE_S32:
         return of->scale_a * wide_ints(ints_get((const int32_t *)of->a + i, full, n));
     case SOURCE_S32_S8:
