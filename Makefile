@@ -16,7 +16,7 @@ octet = build/release/octet
 c_files = $(shell find include src programs tests examples -name "*.[ch]")
 
 .DEFAULT_GOAL = build
-.PHONY: setup setup-ci build run test quick bench install debug asan tsan clang min fuzz format \
+.PHONY: setup setup-ci build run test quick bench bench-kernels install debug asan tsan clang min fuzz format \
         format-check lint layers clean help
 
 setup:
@@ -37,9 +37,13 @@ test: build
 quick: build
 	@scripts/test release -j $(JOBS) -L quick
 
+# Without PyTorch, Octet is timed alone; setup has said what is missing.
 bench: build
-	@$(octet) bench step $(ARGS)
-	@$(octet) bench kernels
+	@scripts/setup golden || true
+	@python3 -B bench/compare.py --octet $(octet) $(ARGS)
+
+bench-kernels: build
+	@$(octet) bench kernels $(ARGS)
 
 install: build
 	@DESTDIR="$(DESTDIR)" cmake --install build/release --prefix "$(PREFIX)" >/dev/null
@@ -88,7 +92,9 @@ help:
 	@echo "make run       8 nodes on a ring, each with mostly 2 of 10 classes, train a ResNet-20 in 8 bits"
 	@echo "               (ARGS='--epochs 8' changes the run)"
 	@echo "make test      build and run every test; make quick: those of the first minute"
-	@echo "make bench     time the training step and the kernels"
+	@echo "make bench     the training step against PyTorch's: a table, JSON and a chart in build/bench"
+	@echo "               (3 minutes; ARGS='--only octet' or '--only peers': one side;"
+	@echo "               ARGS=--docs: into docs/; make bench-kernels: kernel by kernel)"
 	@echo "make install   PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
 	@echo "make build     build/release/octet, liboctet.a, liboctet.so (what plain 'make' does)"
 	@echo "make debug     build for a debugger"
