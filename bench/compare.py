@@ -23,7 +23,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
-TRIAL_S = 0.6  # for each setting that a peer may choose from
+TRIAL_S = 0.4  # for each setting that a peer may choose from, twice
 
 # Rows of the table, in its order. A peer runs at its best, or as it is installed: no option set.
 NAMES = {"octet-int8": "Octet int8", "octet-fp32": "Octet fp32", "batchnorm": "PyTorch fp32, BatchNorm",
@@ -122,7 +122,8 @@ def choose_settings(python, n_threads, progress, found):
             settings[peer, kind] = {"batch": 32, "layout": "nchw", "threads": 0}
             continue
         progress.say("trying settings", NAMES[peer])
-        batches = ",".join(str(batch) for batch in sorted({32, 64, 32 * n_threads}))
+        # Twice, one after the other, so that a moment's disturbance does not decide.
+        batches = ",".join(str(batch) for batch in 2 * sorted({32, 64, 32 * n_threads}))
         tried = time_peer(python, peer, {"batch": batches, "layout": "nchw,nhwc", "threads": n_threads}, TRIAL_S)
         found["trials"][peer] = tried["settings"]
         found["machine"].update(torch=tried["torch"], onednn=tried["onednn"])
