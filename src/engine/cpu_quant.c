@@ -438,8 +438,10 @@ static oct_status count_node(const struct oct__shard *s) {
         zeros = count_bytes(n, bytes, (uint8_t)grid->zero);
         mean = (double)grid->scale;
     } else {
-        clipped = count_bytes(n, bytes, 127) + count_bytes(n, bytes, (uint8_t)-127);
-        zeros = count_bytes(n, bytes, 0);
+        const int zero = t[0].dtype == OCT_DTYPE_E8 ? OCT_EXCESS : 0;
+        clipped = count_bytes(n, bytes, (uint8_t)(zero + 127)) +
+                  count_bytes(n, bytes, (uint8_t)(zero - 127));
+        zeros = count_bytes(n, bytes, (uint8_t)zero);
         for (size_t i = 0; i < n_scales; i++) {
             mean += (double)scale[i];
         }

@@ -3,7 +3,7 @@
  *
  * A gradient arrives in one or two parts, each as floats (f32, bf16) or as integers with a scale
  * for the tensor or one for each sample (s8, or s32 sums of a product). GRAD_JOIN writes their sum
- * as floats, GRAD_QUANTIZE as s8 rounded by chance. As with values, parts become floats a block at
+ * as floats, GRAD_QUANTIZE as s8 or e8 rounded by chance. As with values, parts become floats a block at
  * a time, and are made twice rather than kept: once for the peak, once for the bytes. What a step
  * has most of, kernels make in registers, with the same bits.
  */
@@ -159,7 +159,7 @@ static float *peaks_of(const struct oct__shard *s) {
 }
 
 /* What kernels make in registers, so that nothing of it is written: one part in bf16 or s32, or one
- * in s32 and one in s8, not masked, with at most one scale of w. */
+ * in s32 and one in s8, not masked, with at most one scale of w; of sums without, and to s8. */
 enum form { ANY, BF16, S32, S32_S8 };
 
 static enum form form_of(const struct oct__tensor *t) {
@@ -171,10 +171,13 @@ static enum form form_of(const struct oct__tensor *t) {
     if (a == OCT_DTYPE_BF16 && !has_b) {
         return BF16;
     }
-    if (a == OCT_DTYPE_S32 && !has_b && !has_w) {
+    if (has_w || t[Q].dtype != OCT_DTYPE_S8) {
+        return ANY;
+    }
+    if (a == OCT_DTYPE_S32 && !has_b) {
         return S32;
     }
-    return has_b && !has_w && (a == OCT_DTYPE_S32 || b == OCT_DTYPE_S32) &&
+    return has_b && (a == OCT_DTYPE_S32 || b == OCT_DTYPE_S32) &&
                    (a == OCT_DTYPE_S8 || b == OCT_DTYPE_S8)
                ? S32_S8
                : ANY;
@@ -225,6 +228,14 @@ static float peak_of(const struct oct__shard *s, size_t sample) {
     return has_one_scale ? peak * scale_of_w(s) : peak;
 }
 
+/* s8 in excess 128, in place: the highest bit is turned. */
+static void to_excess(size_t n, void *bytes) {
+    uint8_t *q = bytes;
+    for (size_t i = 0; i < n; i++) {
+        q[i] ^= OCT_EXCESS;
+    }
+}
+
 static void write_bytes(const struct oct__shard *s, size_t sample) {
     const struct oct__kernels *k = oct__kernels();
     const struct oct__lane *lane = s->lane;
@@ -236,11 +247,12 @@ static void write_bytes(const struct oct__shard *s, size_t sample) {
     struct oct__piece p = whole_sample(t, sample);
     const int sums = part_of(t, OCT_DTYPE_S32), bytes = part_of(t, OCT_DTYPE_S8);
     const uint64_t first = oct__piece_number(s, t, p);
+    const int is_excess = t[Q].dtype == OCT_DTYPE_E8;
     int8_t *q = (int8_t *)oct__shard_at(s, Q) + oct__piece_offset(t, p);
     switch (form_of(t)) {
     case BF16:
         k->quantize_s8_random_bf16(p.count, first, part_at(s, PART_A, p), scale_of_w(s) * inverse,
-                                   &stream, q);
+                                   is_excess ? OCT_EXCESS : 0, &stream, q);
         return;
     case S32:
         k->quantize_s8_random_s32(p.count, first, part_at(s, PART_A, p),
@@ -258,6 +270,9 @@ static void write_bytes(const struct oct__shard *s, size_t sample) {
         p = oct__piece_at(t, sample, at);
         k->quantize_s8_random_f32(p.count, first + at, folded(s, p, inverse),
                                   t[SCALE_W].n != 0 ? 1.0F : inverse, &stream, q + at);
+        if (is_excess) {
+            to_excess(p.count, q + at);
+        }
     }
 }
 

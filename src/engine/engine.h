@@ -38,13 +38,14 @@ enum oct__dtype {
     OCT_DTYPE_U8,
     OCT_DTYPE_S8,
     OCT_DTYPE_BF16, /* the upper half of an f32 */
+    OCT_DTYPE_E8,   /* s8 in excess 128: a byte without a sign, 128 stands for 0 */
     OCT_DTYPE_COUNT
 };
 
 static inline size_t oct__dtype_bytes(enum oct__dtype dtype) {
     static const size_t bytes[OCT_DTYPE_COUNT] = {
         [OCT_DTYPE_F32] = 4, [OCT_DTYPE_S32] = 4,  [OCT_DTYPE_U8] = 1,
-        [OCT_DTYPE_S8] = 1,  [OCT_DTYPE_BF16] = 2,
+        [OCT_DTYPE_S8] = 1,  [OCT_DTYPE_BF16] = 2, [OCT_DTYPE_E8] = 1,
     };
     return bytes[dtype];
 }
@@ -84,6 +85,9 @@ static inline size_t oct__tensor_count(const struct oct__tensor *tensor) {
 static inline size_t oct__tensor_bytes(const struct oct__tensor *tensor) {
     return oct__tensor_count(tensor) * oct__dtype_bytes(tensor->dtype);
 }
+
+/* The byte that a 0 in excess 128 is. */
+#define OCT_EXCESS 128
 
 /* The grid of a quantized tensor, real = scale * (byte - zero): what a tensor of OCT_GRID floats
  * holds. Zero is a whole number of 0 … 255. */

@@ -216,8 +216,8 @@ static void scatter(const struct form *f, const int16_t *row, int n, int16_t *im
     }
 }
 
-/* One sample into images whose other values are zero already. `zero` is for bytes alone. */
-static void fill_images(const struct form *f, const void *sample, int zero, int16_t *images,
+/* One sample into images whose other values are zero already. */
+static void fill_images(const struct form *f, const uint8_t *sample, int zero, int16_t *images,
                         int16_t *row_buffer) {
     const struct oct__kernels *k = oct__kernels();
     const size_t all = (size_t)f->in * (size_t)f->groups;
@@ -233,11 +233,7 @@ static void fill_images(const struct form *f, const void *sample, int zero, int1
         size_t place = (size_t)(row - f->top) * (size_t)f->w + (size_t)(left - f->left);
         int16_t *image = images + place * (size_t)f->in;
         int16_t *to = f->groups == 1 ? image : row_buffer;
-        if (f->is_gradient) {
-            k->widen_s8_s16(n, (const int8_t *)sample + from, to);
-        } else {
-            k->center_u8_s16(n, (const uint8_t *)sample + from, zero, to);
-        }
+        k->center_u8_s16(n, sample + from, zero, to);
         if (f->groups > 1) {
             scatter(f, row_buffer, right - left, image);
         }
@@ -274,9 +270,9 @@ static oct_status multiply_shard(const struct oct__shard *s, enum oct__op op) {
     const size_t in_sample = (size_t)f.from_h * row_values(&f);
     const size_t out_sample = (size_t)f.to_h * (size_t)f.to_w * (size_t)f.out * (size_t)f.groups;
     int16_t *images = oct__thread_scratch(s);
-    const char *from = oct__shard_at(s, 0);
+    const uint8_t *from = oct__shard_at(s, 0);
     int32_t *sums = oct__shard_at(s, f.is_gradient ? 2 : 3);
-    int zero = 0;
+    int zero = OCT_EXCESS;
     if (!f.is_gradient) {
         const struct oct__grid *grid = oct__node_at(s, 1);
         zero = (int)grid->zero;

@@ -19,8 +19,8 @@
  *   - some of its implementations are wrong for some shapes (is_wanted has which), and those without
  *     VNNI saturate at 16 bits: where no other is left, exact.c computes the product;
  *   - a *signed* source is shifted by 128 and put right in f32, too late where the shifted sum had
- *     more than 24 bits; with a stride it is 3 times slower, depth-wise 100 times. So gradients go
- *     in as bytes with the zero point 128, which is put right in integers;
+ *     more than 24 bits; with a stride it is 3 times slower, depth-wise 100 times. So gradients
+ *     come as bytes with the zero point 128 (e8), which is put right in integers;
  *   - every sum passes through f32 on its way out, so one beyond 2^24 may have lost its last bits:
  *     where sums are long enough for that, they are looked at, and exact.c computes them again. Who
  *     makes floats of them does not see the difference.
@@ -82,7 +82,7 @@ static const int argument_names[N_DIRECTIONS][N_OPERANDS] = {
 
 static const dnnl_data_type_t types[OCT_DTYPE_COUNT] = {
     [OCT_DTYPE_F32] = dnnl_f32, [OCT_DTYPE_S32] = dnnl_s32,   [OCT_DTYPE_U8] = dnnl_u8,
-    [OCT_DTYPE_S8] = dnnl_s8,   [OCT_DTYPE_BF16] = dnnl_bf16,
+    [OCT_DTYPE_S8] = dnnl_s8,   [OCT_DTYPE_BF16] = dnnl_bf16, [OCT_DTYPE_E8] = dnnl_u8,
 };
 
 /* The primitive for shards of one size: a batch has whole shards and perhaps a shorter last one. */
@@ -111,7 +111,6 @@ struct plan {
     dnnl_memory_t *reorder_memories; /* [n_threads][N_REORDER] */
 };
 
-#define MIDDLE 0x80             /* the byte that a signed 0 becomes */
 #define LARGEST_EXACT (1 << 24) /* f32 has all whole numbers up to here */
 
 static size_t round_up(size_t bytes) {
@@ -604,9 +603,7 @@ static oct_status make_plan(struct context *context, enum oct__op op,
     }
     plan->is_integer = plan->dtype[WEIGHTS] == OCT_DTYPE_S8;
     plan->may_round = plan->is_integer && !args->attr.conv.as_floats && may_round(plan, args);
-    if (op == OCT_OP_CONV_S8_DGRAD) {
-        plan->dtype[Y] = OCT_DTYPE_U8;
-    } else if (op == OCT_OP_CONV_U8_WGRAD) {
+    if (op == OCT_OP_CONV_U8_WGRAD) {
         plan->dtype[X] = plan->dtype[Y] = gradient;
     }
     oct_status status = make_primitives(plan, form, args, &scratch_bytes);
@@ -715,20 +712,13 @@ static const struct part *part_of(const struct plan *plan, int count) {
     return &plan->parts[plan->parts[1].count == count];
 }
 
-/* Of x's bytes as their grid has it; of a gradient's, which have no grid, the middle. */
+/* Of x's bytes as their grid has it; a gradient's are in excess 128. */
 static float zero_point(const struct oct__shard *s, const struct wiring *wiring) {
     if (wiring->grid < 0) {
-        return MIDDLE;
+        return OCT_EXCESS;
     }
     const struct oct__grid *grid = oct__node_at(s, wiring->grid);
     return grid->zero;
-}
-
-/* Signed bytes as bytes around the middle. */
-static void shift_signed(size_t n, const uint8_t *from, uint8_t *to) {
-    for (size_t i = 0; i < n; i++) {
-        to[i] = from[i] ^ MIDDLE;
-    }
 }
 
 /* The shard's X or Y in the primitive's type: the operand itself, or a copy in the thread's
@@ -746,9 +736,7 @@ static void *shard_operand(const struct oct__shard *s, const struct plan *plan, 
     if (s->lane->bare) {
         return to;
     }
-    if (t->dtype == OCT_DTYPE_S8) {
-        shift_signed(n, from, to);
-    } else if (t->dtype == OCT_DTYPE_BF16) {
+    if (t->dtype == OCT_DTYPE_BF16) {
         k->widen_bf16_f32(n, from, to);
     } else if (plan->dtype[what] == OCT_DTYPE_BF16) {
         k->center_u8_bf16(n, from, zero_point(s, wiring), to);

@@ -127,6 +127,9 @@ static void put(const struct oct__tensor *t, void *at, size_t i, double x) {
     case OCT_DTYPE_S8:
         ((int8_t *)at)[i] = (int8_t)x;
         break;
+    case OCT_DTYPE_E8:
+        ((uint8_t *)at)[i] = (uint8_t)(x + OCT_EXCESS);
+        break;
     case OCT_DTYPE_BF16:
         ((uint16_t *)at)[i] = to_bf16(x);
         break;

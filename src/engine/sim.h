@@ -34,8 +34,8 @@ enum oct__sim_form {
     OCT_SIM_VALUE,   /* the nearest that the operand's type has */
     OCT_SIM_GRID,    /* as it is, but the third number, the zero point, is rounded to 0 … 255 */
     OCT_SIM_STEPS,   /* lo + step * rint(number) */
-    OCT_SIM_NEAREST, /* u8: rint(number) + zero, held to 0 … 255; s8: rint(number), held to ±127 */
-    OCT_SIM_CHANCE, /* the same with floor: the random share is in the number */
+    OCT_SIM_NEAREST, /* u8: rint(number) + zero, held to 0 … 255; signed: rint(number), to ±127 */
+    OCT_SIM_CHANCE,  /* the same with floor: the random share is in the number */
 };
 
 /* Fills `to` with row `row` of the output: elements row * h * w * c and so on. Rows do not depend on
@@ -99,6 +99,8 @@ static inline double oct__sim_get(const struct oct__sim_call *call, int operand,
         return (double)((const uint8_t *)at)[i];
     case OCT_DTYPE_S8:
         return (double)((const int8_t *)at)[i];
+    case OCT_DTYPE_E8:
+        return (double)((const uint8_t *)at)[i] - OCT_EXCESS;
     case OCT_DTYPE_BF16:
         bits = (uint32_t)((const uint16_t *)at)[i] << 16;
         memcpy(&widened, &bits, sizeof widened);

@@ -102,7 +102,8 @@ static int output_of(const struct conv *v, int at, int a, int n_out) {
 }
 
 static int64_t backward(const struct conv *v, size_t n, int row, int column, int i) {
-    const int8_t *dy = oct__sim_at(v->call, 0), *w = oct__sim_at(v->call, 1);
+    const uint8_t *dy = oct__sim_at(v->call, 0);
+    const int8_t *w = oct__sim_at(v->call, 1);
     const int first = i / v->group_in * v->group_out;
     int64_t sum = 0;
     for (int a = 0; a < v->kernel; a++) {
@@ -110,7 +111,8 @@ static int64_t backward(const struct conv *v, size_t n, int row, int column, int
             const int y_row = output_of(v, row, a, v->out_h);
             const int y_column = output_of(v, column, b, v->out_w);
             for (int o = first; o < first + v->group_out && y_row >= 0 && y_column >= 0; o++) {
-                sum += dy[y_at(v, n, y_row, y_column, o)] * w[w_at(v, o, i % v->group_in, a, b)];
+                sum += (dy[y_at(v, n, y_row, y_column, o)] - OCT_EXCESS) *
+                       w[w_at(v, o, i % v->group_in, a, b)];
             }
         }
     }

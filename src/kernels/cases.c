@@ -233,13 +233,6 @@ CALL(center_u8_s16) {
     k->center_u8_s16(s->rows, p[0], (int)s->zero, p[1]);
 }
 
-static const struct oct__case_buffer buffers_widen_s8_s16[] = {IN_OF(S8, "q", ELEMENT),
-                                                               OUT_OF(S16, "y", ELEMENT)};
-
-CALL(widen_s8_s16) {
-    k->widen_s8_s16(s->rows, p[0], p[1]);
-}
-
 static const struct oct__case_buffer buffers_taps_s16_s32[] = {
     IN_OF(S16, "x", RUN), IN_OF(S16, "w", TAP), BOTH_OF(S32, "sums", SUM)};
 
@@ -363,7 +356,8 @@ static const struct oct__case_buffer buffers_quantize_s8_random_bf16[] = {IN_OF(
                                                                           OUT_OF(S8, "q", ELEMENT)};
 
 CALL(quantize_s8_random_bf16) {
-    k->quantize_s8_random_bf16(s->rows, s->first, p[0], s->inverse, &s->stream, p[1]);
+    k->quantize_s8_random_bf16(s->rows, s->first, p[0], s->inverse, s->zero > 0.0f ? 128 : 0,
+                               &s->stream, p[1]);
 }
 
 static const struct oct__case_buffer buffers_quantize_s8_random_s32[] = {IN_OF(S32, "x", ELEMENT),
@@ -694,7 +688,6 @@ CALL(draw_u32) {
 #define CASES_OF_widen_bf16_f32 OCT_CASE_FLAT, bench_grid
 #define CASES_OF_center_u8_bf16 OCT_CASE_FLAT, bench_grid
 #define CASES_OF_center_u8_s16 OCT_CASE_FLAT, bench_flat
-#define CASES_OF_widen_s8_s16 OCT_CASE_FLAT, bench_flat
 #define CASES_OF_taps_s16_s32 OCT_CASE_TAPS, bench_taps
 #define CASES_OF_pair_center_u8_bf16 OCT_CASE_PAIRS, bench_pairs
 #define CASES_OF_pair_bf16 OCT_CASE_PAIRS, bench_pairs

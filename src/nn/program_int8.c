@@ -175,10 +175,10 @@ int oct__gradient_floats(struct oct__program *program, const struct oct__layer *
     return sum;
 }
 
-/* Q8 of what arrived, times the weights' scale where there is one. */
+/* Q8 of what arrived, as s8; or times the weights' scale, as the data gradient's product reads it. */
 static int quantize_gradient(struct oct__program *program, const struct oct__layer *layer,
                              const int in[6], int weight_scale, int *scale) {
-    int bytes = gradient_new(program, layer, OCT_DTYPE_S8);
+    int bytes = gradient_new(program, layer, weight_scale < 0 ? OCT_DTYPE_S8 : OCT_DTYPE_E8);
     int n_scales = program->graph->recipe.gradients ? program->batch : 1;
     *scale = oct__program_work(program, OCT_DTYPE_F32, n_scales, 1, 1, 1);
     oct__program_call(

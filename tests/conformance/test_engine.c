@@ -92,7 +92,7 @@ static void describe_conv(struct call *call, struct dice *dice, int n, int h, in
         a->t[2] = as(weight, OCT_DTYPE_S8), a->t[3] = as(y, OCT_DTYPE_S32);
         break;
     case OCT_OP_CONV_S8_DGRAD:
-        a->t[0] = as(y, OCT_DTYPE_S8), a->t[1] = as(weight, OCT_DTYPE_S8);
+        a->t[0] = as(y, OCT_DTYPE_E8), a->t[1] = as(weight, OCT_DTYPE_S8);
         a->t[2] = as(x, OCT_DTYPE_S32);
         break;
     default: /* CONV_U8_WGRAD */
@@ -228,7 +228,7 @@ static void describe_quant_grad(struct call *call, struct dice *dice, struct oct
         a->t[0] = a->t[3] = s8, a->t[1] = u8, a->t[2] = grid;
         return;
     case OCT_OP_QUANT_COUNT:
-        a->t[0] = dice_below(dice, 2) ? u8 : s8;
+        a->t[0] = dice_below(dice, 2) ? u8 : dice_below(dice, 2) ? s8 : as(x, OCT_DTYPE_E8);
         a->t[1] = a->t[0].dtype == OCT_DTYPE_U8 ? grid : scale;
         a->t[2] = vector(4);
         return;
@@ -250,7 +250,7 @@ static void describe_quant_grad(struct call *call, struct dice *dice, struct oct
         a->t[6] = out;
     } else {
         a->t[6] = dice_below(dice, 3) == 0 ? absent : dice_below(dice, 2) ? one : v;
-        a->t[7] = s8;
+        a->t[7] = dice_below(dice, 2) ? s8 : as(x, OCT_DTYPE_E8);
         a->t[8] = scale;
     }
 }
@@ -446,7 +446,7 @@ static const char *const meanings[OCT_OP_COUNT] = {
 static char meaning_of(const struct call *call, int i) {
     const char *letters = meanings[call->op];
     char letter = letters && (size_t)i < strlen(letters) ? letters[i] : '.';
-    /* QUANT_COUNT has a grid for u8, scales for s8. */
+    /* QUANT_COUNT has a grid for u8, scales for s8 and e8. */
     return letter == 'g' && call->args.t[i].c != OCT_GRID ? '+' : letter;
 }
 

@@ -355,11 +355,16 @@ static void check_engine(struct oct__engine *engine, struct problem *p, int n_th
     free(sums);
     sums = memory_of(N_NODES * x_count(s), sizeof *sums);
     args = args_of(s);
-    y.dtype = OCT_DTYPE_S8, x.dtype = OCT_DTYPE_S32;
+    y.dtype = OCT_DTYPE_E8, x.dtype = OCT_DTYPE_S32;
     args.t[0] = y, args.t[1] = w, args.t[2] = x;
-    launch(engine, OCT_OP_CONV_S8_DGRAD, &args, (void *[]){p->dy, p->w, sums}, 1U << 2, n_threads,
+    uint8_t *excess = memory_of(N_NODES * y_count(s), 1);
+    for (size_t i = 0; i < N_NODES * y_count(s); i++) {
+        excess[i] = (uint8_t)(p->dy[i] + OCT_EXCESS);
+    }
+    launch(engine, OCT_OP_CONV_S8_DGRAD, &args, (void *[]){excess, p->w, sums}, 1U << 2, n_threads,
            what);
     check_sums(who, "conv_s8_dgrad", what, sums, p->dx, N_NODES * x_count(s));
+    free(excess);
     free(sums);
 }
 

@@ -695,7 +695,7 @@ static void vectors(void **state) {
 static void check_counts(struct oct__engine *engine) {
     struct oct__tensor q = tensor_new(OCT_DTYPE_U8, 2, 5, 5, 2), s = tensor_like(q, OCT_DTYPE_S8);
     struct oct__tensor grid = vector_new(OCT_GRID), counts = vector_new(4), scale = vector_new(1);
-    struct oct__tensor scales = scales_new(2);
+    struct oct__tensor scales = scales_new(2), e = tensor_like(q, OCT_DTYPE_E8);
     for (size_t i = 0; i < 100; i++) {
         bytes_at(q, 1)[i] = (uint8_t)(i < 10 ? 255 : i < 30 ? 0 : i < 70 ? 9 : 100);
         signed_at(s, 1)[i] = (int8_t)(i < 10 ? 127 : i < 15 ? -127 : i < 65 ? 0 : 126);
@@ -719,6 +719,11 @@ static void check_counts(struct oct__engine *engine) {
     LAUNCH(engine, QUANT_COUNT, (union oct__attr){0}, launch_plain, s, scale, counts);
     assert_memory_equal(floats(counts, 1), expected, sizeof expected);
     LAUNCH(engine, QUANT_COUNT, (union oct__attr){0}, launch_plain, s, scales, counts);
+    assert_memory_equal(floats(counts, 1), expected, sizeof expected);
+    for (size_t i = 0; i < 100; i++) {
+        bytes_at(e, 1)[i] = (uint8_t)(signed_at(s, 1)[i] + OCT_EXCESS);
+    }
+    LAUNCH(engine, QUANT_COUNT, (union oct__attr){0}, launch_plain, e, scales, counts);
     assert_memory_equal(floats(counts, 1), expected, sizeof expected);
     tensors_free(NULL);
 }

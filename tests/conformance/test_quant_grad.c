@@ -108,7 +108,7 @@ static void check_grad_quantize(struct oct__engine *engine, const struct part *a
                                 const struct part *b, struct oct__tensor bytes,
                                 struct oct__tensor grid, int n_scales, int is_per_sample,
                                 const char *what, struct dice *dice) {
-    struct oct__tensor q = tensor_like(a->t, OCT_DTYPE_S8), w = absent;
+    struct oct__tensor q = tensor_like(a->t, n_scales ? OCT_DTYPE_E8 : OCT_DTYPE_S8), w = absent;
     struct oct__tensor scale = scales_new(is_per_sample ? a->t.n : 1);
     const size_t size = is_per_sample ? sample_count(a->t) : count(a->t);
     if (n_scales) {
@@ -137,10 +137,11 @@ static void check_grad_quantize(struct oct__engine *engine, const struct part *a
                     peak = fabsf(x * of_w) > peak ? fabsf(x * of_w) : peak;
                     float t = (float)by_chance(&stream, i, (double)(x * (of_w * inverse)));
                     t = t > -127.0F ? (t < 127.0F ? t : 127.0F) : -127.0F;
-                    if (pass == 1 && (float)signed_at(q, node)[i] != t) {
+                    const int byte =
+                        n_scales ? bytes_at(q, node)[i] - OCT_EXCESS : signed_at(q, node)[i];
+                    if (pass == 1 && (float)byte != t) {
                         fail_msg("%s, grad_quantize, %s: element %zu, %.9g, is %d, expected %g",
-                                 engine->kind->plugin.name, what, i, (double)x,
-                                 signed_at(q, node)[i], (double)t);
+                                 engine->kind->plugin.name, what, i, (double)x, byte, (double)t);
                     }
                 }
             }

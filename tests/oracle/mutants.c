@@ -131,7 +131,8 @@ static oct_status round_gradient(const struct oct__lane *lane, const struct oct_
     assert_non_null(g);
     for (int node = 0; node < lane->form.n_nodes; node++) {
         const struct oct__sim_call call = node_of(lane, args, node);
-        int8_t *q = oct__sim_at(&call, 7);
+        uint8_t *q = oct__sim_at(&call, 7);
+        const int zero = args->t[7].dtype == OCT_DTYPE_E8 ? OCT_EXCESS : 0;
         for (size_t sample = 0; sample < (size_t)args->t[0].n; sample++) {
             const double scale = oct__sim_get_of(&call, 8, sample);
             oct__sim_gradient(&call, sample, g);
@@ -139,7 +140,7 @@ static oct_status round_gradient(const struct oct__lane *lane, const struct oct_
                 const uint64_t e = sample * row + i + (uint64_t)(shift > 0 ? shift : 0);
                 const double share = shift < 0 ? 0.5 : share_of(&call, e);
                 const double steps = scale > 0.0 ? g[i] / scale : 0.0;
-                q[sample * row + i] = (int8_t)hold(floor(steps + share), -127, 127);
+                q[sample * row + i] = (uint8_t)(zero + (int)hold(floor(steps + share), -127, 127));
             }
         }
     }
@@ -450,6 +451,9 @@ static oct_status nudged(const struct oct__lane *lane, const struct oct__args *a
             break;
         case OCT_DTYPE_U8:
             ((uint8_t *)at)[middle] = (uint8_t)(x < 255.0 ? x + 1.0 : 254.0);
+            break;
+        case OCT_DTYPE_E8:
+            ((uint8_t *)at)[middle] = (uint8_t)(OCT_EXCESS + (x < 127.0 ? x + 1.0 : 126.0));
             break;
         case OCT_DTYPE_S8:
             ((int8_t *)at)[middle] = (int8_t)(x < 127.0 ? x + 1.0 : 126.0);

@@ -119,7 +119,7 @@ static void describe_conv(struct trial *trial, struct dice *dice, int n, int h, 
         a->t[0] = x, a->t[1] = vector(OCT_GRID), a->t[2] = weight, a->t[3] = y;
         break;
     case OCT_OP_CONV_S8_DGRAD:
-        a->t[0] = as(y, OCT_DTYPE_S8), a->t[1] = weight, a->t[2] = as(x, OCT_DTYPE_S32);
+        a->t[0] = as(y, OCT_DTYPE_E8), a->t[1] = weight, a->t[2] = as(x, OCT_DTYPE_S32);
         break;
     default:
         a->t[0] = x, a->t[1] = vector(OCT_GRID),
@@ -149,6 +149,7 @@ static void describe(struct trial *trial, int round, struct dice *dice) {
               c = 1 + dice_below(dice, 17);
     const struct oct__tensor x = shape(OCT_DTYPE_F32, n, h, w, c);
     const struct oct__tensor u8 = as(x, OCT_DTYPE_U8), s8 = as(x, OCT_DTYPE_S8);
+    const struct oct__tensor e8 = as(x, OCT_DTYPE_E8);
     const struct oct__tensor grid = vector(OCT_GRID), run = vector(2);
     const struct oct__tensor bias = dice_below(dice, 2) ? vector(c) : absent;
     const struct oct__tensor w_scale = vector(dice_below(dice, 2) ? c : 1);
@@ -208,7 +209,7 @@ static void describe(struct trial *trial, int round, struct dice *dice) {
         if (trial->op == OCT_OP_GRAD_JOIN) {
             t[6] = as(x, dice_below(dice, 2) ? OCT_DTYPE_F32 : OCT_DTYPE_BF16);
         } else {
-            t[6] = dice_below(dice, 2) ? w_scale : absent, t[7] = s8;
+            t[6] = dice_below(dice, 2) ? w_scale : absent, t[7] = dice_below(dice, 2) ? s8 : e8;
             t[8] = dy_scale;
         }
         break;
@@ -216,7 +217,7 @@ static void describe(struct trial *trial, int round, struct dice *dice) {
         OPERANDS(s8, u8, grid, s8);
         break;
     case OCT_OP_QUANT_COUNT:
-        t[0] = dice_below(dice, 2) ? u8 : s8;
+        t[0] = dice_below(dice, 2) ? u8 : dice_below(dice, 2) ? s8 : e8;
         t[1] = t[0].dtype == OCT_DTYPE_U8 ? grid : dy_scale;
         t[2] = vector(4);
         break;
@@ -308,6 +309,9 @@ static void fill_integers(const struct oct__tensor *t, enum look look, struct di
         switch (t->dtype) {
         case OCT_DTYPE_U8:
             ((uint8_t *)to)[i] = (uint8_t)byte;
+            break;
+        case OCT_DTYPE_E8: /* never -128 */
+            ((uint8_t *)to)[i] = (uint8_t)(byte == 0 ? (look == ZEROS ? OCT_EXCESS : 1) : byte);
             break;
         case OCT_DTYPE_S8: /* never -128 */
             ((int8_t *)to)[i] = (int8_t)(byte == 0 ? (look == ZEROS ? 0 : -127) : byte - 128);

@@ -98,13 +98,14 @@ void oct_quantize_s8_random_f32__ref(size_t n, uint64_t first, const float *x, f
 }
 
 void oct_quantize_s8_random_bf16__ref(size_t n, uint64_t first, const uint16_t *x, float factor,
-                                      const struct oct__stream *stream, int8_t *q) {
+                                      int zero, const struct oct__stream *stream, void *q) {
+    uint8_t *bytes = q;
     int32_t k[TILE];
     for (size_t i = 0; i < n; i++) {
         const uint32_t bits = (uint32_t)x[i] << 16;
         float wide;
         memcpy(&wide, &bits, sizeof wide);
-        q[i] = chance_s8(wide, factor, bits_at(stream, first, i, k));
+        bytes[i] = (uint8_t)(chance_s8(wide, factor, bits_at(stream, first, i, k)) + zero);
     }
 }
 

@@ -12,12 +12,6 @@ void oct_center_u8_s16__ref(size_t n, const uint8_t *q, int zero, int16_t *y) {
     }
 }
 
-void oct_widen_s8_s16__ref(size_t n, const int8_t *q, int16_t *y) {
-    for (size_t i = 0; i < n; i++) {
-        y[i] = q[i];
-    }
-}
-
 static uint32_t product(int16_t a, int16_t b) {
     return (uint32_t)((int32_t)a * b);
 }

@@ -165,6 +165,10 @@ INLINE ints ints_of_8(int value) {
     return _mm512_set1_epi8((char)value);
 }
 
+INLINE ints ints_add_8(ints a, ints b) {
+    return _mm512_add_epi8(a, b);
+}
+
 INLINE ints ints_larger_s8(ints a, ints b) {
     return _mm512_max_epi8(a, b);
 }
@@ -333,6 +337,10 @@ INLINE ints ints_pack_u16(ints a, ints b) {
 
 INLINE ints ints_of_8(int value) {
     return _mm256_set1_epi8((char)value);
+}
+
+INLINE ints ints_add_8(ints a, ints b) {
+    return _mm256_add_epi8(a, b);
 }
 
 INLINE ints ints_larger_s8(ints a, ints b) {

@@ -95,7 +95,7 @@ enum { TILE = 128, DRAW = 8 * PHILOX_BLOCKS };
 struct chance {
     struct philox blocks;
     wide lifted, high;
-    ints zero; /* in halves */
+    ints zero; /* in halves; of signed ones in bytes */
     int is_signed;
 };
 
@@ -112,10 +112,11 @@ INLINE void chance_u8(struct chance *of, float inverse, float zero,
     philox_init(&of->blocks, stream);
 }
 
-INLINE void chance_s8(struct chance *of, float inverse, const struct oct__stream *stream) {
+INLINE void chance_s8(struct chance *of, float inverse, int zero,
+                      const struct oct__stream *stream) {
     of->lifted = wide_of(inverse * 0x1p16f);
     of->high = wide_of(0x7fp16f);
-    of->zero = ints_of(0);
+    of->zero = ints_of_8(zero);
     of->is_signed = 1;
     philox_init(&of->blocks, stream);
 }
@@ -165,7 +166,7 @@ INLINE void quantize_draw(const struct chance *of, uint64_t number, const struct
         if (x->kind == SOURCE_BF16) { /* signed */
             bytes = ints_pack_halves_s8(round_pairs(of, x, i + at, k + at),
                                         round_pairs(of, x, i + at + 2 * LANES, k + at + 2 * LANES));
-            bytes = ints_larger_s8(bytes, ints_of_8(-127));
+            bytes = ints_add_8(ints_larger_s8(bytes, ints_of_8(-127)), of->zero);
         } else {
             ints v[4];
             for (size_t part = 0; part < 4; part++) {
@@ -231,18 +232,18 @@ void OCT_WIDE(quantize_s8_random_f32)(size_t n, uint64_t first, const float *x, 
         return;
     }
     struct chance of;
-    chance_s8(&of, inverse, stream);
+    chance_s8(&of, inverse, 0, stream);
     quantize_random(&of, n, first, source_f32(x), q);
 }
 
 void OCT_WIDE(quantize_s8_random_bf16)(size_t n, uint64_t first, const uint16_t *x, float factor,
-                                       const struct oct__stream *stream, int8_t *q) {
+                                       int zero, const struct oct__stream *stream, void *q) {
     if (!chance_can(factor)) {
-        oct_quantize_s8_random_bf16__ref(n, first, x, factor, stream, q);
+        oct_quantize_s8_random_bf16__ref(n, first, x, factor, zero, stream, q);
         return;
     }
     struct chance of;
-    chance_s8(&of, factor, stream);
+    chance_s8(&of, factor, zero, stream);
     quantize_random(&of, n, first, source_bf16(x), q);
 }
 
@@ -253,7 +254,7 @@ void OCT_WIDE(quantize_s8_random_s32)(size_t n, uint64_t first, const int32_t *x
         return;
     }
     struct chance of;
-    chance_s8(&of, inverse, stream);
+    chance_s8(&of, inverse, 0, stream);
     quantize_random(&of, n, first, source_s32(x, scale), q);
 }
 
@@ -265,7 +266,7 @@ void OCT_WIDE(quantize_s8_random_s32_s8)(size_t n, uint64_t first, const int32_t
         return;
     }
     struct chance of;
-    chance_s8(&of, inverse, stream);
+    chance_s8(&of, inverse, 0, stream);
     quantize_random(&of, n, first, source_s32_s8(a, scale_a, b, scale_b), q);
 }
 
