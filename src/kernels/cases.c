@@ -575,6 +575,67 @@ CALL(column_extremes_grad_f32) {
     k->column_extremes_grad_f32(s->rows, s->c, p[0], p[1], p[2]);
 }
 
+/* --- Range EvoNorm on bytes ------------------------------------------------------------------ */
+
+/* A sample's grid is a shape's; what is written goes to one with the zero at the other end, what
+ * comes as dy has the inverse for its scale, and every other tensor is masked. */
+#define BYTES_SHAPE(rows_, c_)                                                                     \
+    { .rows = rows_, .c = c_, .groups = 8, .scale = 1.0f / 63.0f, .inverse = 63.0f, .zero = 100.0f }
+
+static const struct oct__case_shape bench_range_bytes[] = {
+    BYTES_SHAPE(1024, 16), BYTES_SHAPE(256, 32), BYTES_SHAPE(64, 64), BYTES_SHAPE(49, 64), {0}};
+
+static const struct oct__case_buffer buffers_chunk_spread_u8[] = {
+    IN_OF(U8, "q", ELEMENT), OUT("spread", GROUP), WORK(OCT_RANGE_WORK)};
+
+CALL(chunk_spread_u8) {
+    k->chunk_spread_u8(s->rows, s->c, s->groups, p[0], s->scale, s->zero, p[1], p[2]);
+}
+
+static const struct oct__case_buffer buffers_range_evonorm_minmax_u8[] = {
+    IN_OF(U8, "q", ELEMENT),    IN("gamma", CHANNEL),
+    IN("beta", CHANNEL),        IN("v", CHANNEL),
+    IN_POSITIVE("used", GROUP), BUFFER("range", BOTH, TENSOR, F32, .times = 2),
+    WORK(OCT_RANGE_WORK)};
+
+CALL(range_evonorm_minmax_u8) {
+    k->range_evonorm_minmax_u8(s->rows, s->c, s->groups, p[0], s->scale, s->zero, p[1], p[2], p[3],
+                               p[4], p[5], p[6]);
+}
+
+static const struct oct__case_buffer buffers_range_evonorm_u8[] = {
+    IN_OF(U8, "q", ELEMENT),    IN("gamma", CHANNEL),     IN("beta", CHANNEL), IN("v", CHANNEL),
+    IN_POSITIVE("used", GROUP), OUT_OF(U8, "y", ELEMENT), WORK(OCT_RANGE_WORK)};
+
+CALL(range_evonorm_u8) {
+    k->range_evonorm_u8(s->rows, s->c, s->groups, p[0], s->scale, s->zero, p[1], p[2], p[3], p[4],
+                        s->inverse, 255.0f - s->zero, p[5], p[6]);
+}
+
+#define GRADIENT_BUFFERS(type)                                                                     \
+    {                                                                                              \
+        IN_OF(U8, "q", ELEMENT), IN("gamma", CHANNEL), IN("v", CHANNEL),                           \
+            IN_POSITIVE("scale", GROUP), IN_POSITIVE("used", GROUP), IN_OF(S8, "dy", ELEMENT),     \
+            BOTH("dgamma", CHANNEL), BOTH("dbeta", CHANNEL), BOTH("dv", CHANNEL),                  \
+            OUT_OF(type, "dx", ELEMENT), WORK(OCT_RANGE_WORK)                                      \
+    }
+
+static const struct oct__case_buffer buffers_range_evonorm_grad_u8_f32[] = GRADIENT_BUFFERS(F32);
+
+CALL(range_evonorm_grad_u8_f32) {
+    k->range_evonorm_grad_u8_f32(s->rows, s->c, s->groups, p[0], s->scale, s->zero, p[1], p[2],
+                                 p[3], p[4], p[5], s->inverse, (int)(s->first % 2), p[6], p[7],
+                                 p[8], p[9], p[10]);
+}
+
+static const struct oct__case_buffer buffers_range_evonorm_grad_u8_bf16[] = GRADIENT_BUFFERS(BF16);
+
+CALL(range_evonorm_grad_u8_bf16) {
+    k->range_evonorm_grad_u8_bf16(s->rows, s->c, s->groups, p[0], s->scale, s->zero, p[1], p[2],
+                                  p[3], p[4], p[5], s->inverse, (int)(s->first % 2), p[6], p[7],
+                                  p[8], p[9], p[10]);
+}
+
 /* --- rows of parameters ------------------------------------------------------------------------ */
 
 static const struct oct__case_shape bench_settle[] = {
@@ -697,6 +758,11 @@ CALL(draw_u32) {
 #define CASES_OF_range_evonorm_grad_f32 OCT_CASE_GROUPS, bench_range
 #define CASES_OF_column_minmax_f32 OCT_CASE_COLUMNS, bench_columns
 #define CASES_OF_column_extremes_grad_f32 OCT_CASE_COLUMNS, bench_columns
+#define CASES_OF_chunk_spread_u8 OCT_CASE_GROUPS, bench_range_bytes
+#define CASES_OF_range_evonorm_minmax_u8 OCT_CASE_GROUPS, bench_range_bytes
+#define CASES_OF_range_evonorm_u8 OCT_CASE_GROUPS, bench_range_bytes
+#define CASES_OF_range_evonorm_grad_u8_f32 OCT_CASE_GROUPS, bench_range_bytes
+#define CASES_OF_range_evonorm_grad_u8_bf16 OCT_CASE_GROUPS, bench_range_bytes
 #define CASES_OF_difference_f32 OCT_CASE_FLAT, bench_flat
 #define CASES_OF_axpy_f32 OCT_CASE_FLAT, bench_sgd
 #define CASES_OF_mean_f32 OCT_CASE_PARTS, bench_parts

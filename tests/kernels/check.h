@@ -29,6 +29,10 @@ int check_range(const char *name, uint64_t seed);
 /* oracle_outer.c: the same for one kernel of the weight gradient in bf16. */
 int check_outer(const char *name, uint64_t seed);
 
+/* oracle_norm_bytes.c: the same for one kernel of Range EvoNorm on bytes, to the bit; and its variants
+ * where they take short cuts. */
+int check_norm_bytes(const char *name, uint64_t seed);
+
 /* oracle_rows.c: the same for one kernel on rows of parameters. */
 int check_rows(const char *name, uint64_t seed);
 

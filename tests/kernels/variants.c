@@ -71,7 +71,7 @@ static void describe(char *text, size_t bytes) {
     if (now.which->kind == OCT_CASE_IMAGE) {
         used += snprintf(text + used, bytes - (size_t)used, " (dy %d, dx %d)", s->dy, s->dx);
     }
-    if (now.which->kind == OCT_CASE_FLAT) {
+    if (now.which->kind == OCT_CASE_FLAT || now.which->kind == OCT_CASE_GROUPS) {
         used += snprintf(text + used, bytes - (size_t)used,
                          " (scale %.9g, inverse %.9g, zero %.9g, first %llu)", (double)s->scale,
                          (double)s->inverse, (double)s->zero, (unsigned long long)s->first);
@@ -590,18 +590,22 @@ static void sweep_groups(struct sweep *sweep) {
         {8, 2},  {9, 3},   {10, 2}, {10, 5}, {12, 4}, {15, 5}, {16, 8},  {16, 1},   {16, 16},
         {17, 1}, {17, 17}, {20, 4}, {24, 8}, {31, 1}, {32, 8}, {33, 11}, {40, 8},   {48, 8},
         {64, 8}, {64, 2},  {65, 5}, {66, 6}, {72, 8}, {96, 8}, {128, 8}, {130, 10}, {160, 8}};
+    uint32_t trial = 0;
     for (size_t i = 0; i < sizeof channels / sizeof channels[0]; i++) {
         for (size_t j = 0; j < sizeof some_rows / sizeof some_rows[0]; j++) {
             struct oct__case_shape shape = {
                 .rows = some_rows[j], .c = channels[i][0], .groups = channels[i][1], .eps = 1e-5f};
+            vary_grid(sweep, trial++, &shape);
             try_shape(sweep, &shape, (i + j) % 3 == 0);
         }
     }
-    static const size_t tall[][3] = {{1024, 16, 8}, {1025, 16, 2}, {259, 32, 8},
-                                     {65, 64, 8},   {2051, 10, 2}, {4099, 130, 10}};
+    static const size_t tall[][3] = {{1024, 16, 8},   {1025, 16, 2}, {259, 32, 8},
+                                     {65, 64, 8},     {2051, 10, 2}, {4099, 130, 10},
+                                     {20480, 16, 16}, {4096, 64, 8}};
     for (size_t i = 0; i < sizeof tall / sizeof tall[0]; i++) {
         struct oct__case_shape shape = {
             .rows = tall[i][0], .c = tall[i][1], .groups = tall[i][2], .eps = 1e-3f};
+        vary_grid(sweep, trial++, &shape);
         try_shape(sweep, &shape, 0);
     }
 }

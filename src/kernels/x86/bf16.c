@@ -2,38 +2,18 @@
 /* bf16.c - the wide kernels to and from bf16, in integers as ref has them. */
 #include "kernels/x86/bytes.h"
 
-/* The bits with every NaN made the quiet one that has no more bits than bf16 keeps. */
-INLINE ints tame(wide x) {
-    const ints quiet = ints_of(0x7fc00000), sign = ints_of(INT32_MIN);
-    ints bits = ints_bits(x);
-#if defined(__AVX512F__)
-    __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
-    return _mm512_mask_ternarylogic_epi32(bits, nan, sign, quiet, 0xea); /* bits & sign | quiet */
-#else
-    wide nan = _mm256_cmp_ps(x, x, _CMP_UNORD_Q);
-    ints replaced = _mm256_or_si256(_mm256_and_si256(bits, sign), quiet);
-    return ints_bits(_mm256_blendv_ps(x, wide_bits(replaced), nan));
-#endif
-}
-
-INLINE ints round_bits(wide x) {
-    ints bits = tame(x);
-    ints odd = ints_and(ints_shift_right(bits, 16), ints_of(1));
-    return ints_shift_right(ints_add(ints_add(bits, ints_of(0x7fff)), odd), 16);
-}
-
 void OCT_WIDE(round_bf16_f32)(size_t n, const float *x, uint16_t *y) {
     size_t i = 0;
     for (; i + 2 * LANES <= n; i += 2 * LANES) {
-        ints a = round_bits(wide_load(x + i)), b = round_bits(wide_load(x + i + LANES));
+        ints a = ints_round_bf16(wide_load(x + i)), b = ints_round_bf16(wide_load(x + i + LANES));
         ints_store(y + i, ints_pack_u16(a, b));
     }
     if (i + LANES <= n) {
-        ints_put_16(y + i, round_bits(wide_load(x + i)), 1, 0);
+        ints_put_16(y + i, ints_round_bf16(wide_load(x + i)), 1, 0);
         i += LANES;
     }
     if (i < n) {
-        ints_put_16(y + i, round_bits(wide_load_first(x + i, n - i)), 0, n - i);
+        ints_put_16(y + i, ints_round_bf16(wide_load_first(x + i, n - i)), 0, n - i);
     }
 }
 

@@ -64,8 +64,20 @@ INLINE ints ints_sub(ints a, ints b) {
     return _mm512_sub_epi32(a, b);
 }
 
+INLINE ints ints_multiply(ints a, ints b) {
+    return _mm512_mullo_epi32(a, b);
+}
+
 INLINE ints ints_and(ints a, ints b) {
     return _mm512_and_si512(a, b);
+}
+
+INLINE ints ints_or(ints a, ints b) {
+    return _mm512_or_si512(a, b);
+}
+
+INLINE ints ints_xor(ints a, ints b) {
+    return _mm512_xor_si512(a, b);
 }
 
 INLINE ints ints_larger(ints a, ints b) {
@@ -253,8 +265,20 @@ INLINE ints ints_sub(ints a, ints b) {
     return _mm256_sub_epi32(a, b);
 }
 
+INLINE ints ints_multiply(ints a, ints b) {
+    return _mm256_mullo_epi32(a, b);
+}
+
 INLINE ints ints_and(ints a, ints b) {
     return _mm256_and_si256(a, b);
+}
+
+INLINE ints ints_or(ints a, ints b) {
+    return _mm256_or_si256(a, b);
+}
+
+INLINE ints ints_xor(ints a, ints b) {
+    return _mm256_xor_si256(a, b);
 }
 
 INLINE ints ints_larger(ints a, ints b) {
@@ -352,5 +376,28 @@ INLINE void ints_store(void *p, ints v) {
 }
 
 #endif
+
+/* --- bf16 ------------------------------------------------------------------------------------- */
+
+/* The bits with every NaN made the quiet one that has no more bits than bf16 keeps. */
+INLINE ints ints_tame(wide x) {
+    const ints quiet = ints_of(0x7fc00000), sign = ints_of(INT32_MIN);
+    ints bits = ints_bits(x);
+#if defined(__AVX512F__)
+    __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+    return _mm512_mask_ternarylogic_epi32(bits, nan, sign, quiet, 0xea); /* bits & sign | quiet */
+#else
+    wide nan = _mm256_cmp_ps(x, x, _CMP_UNORD_Q);
+    ints replaced = _mm256_or_si256(_mm256_and_si256(bits, sign), quiet);
+    return ints_bits(_mm256_blendv_ps(x, wide_bits(replaced), nan));
+#endif
+}
+
+/* bf16, in the lower half. */
+INLINE ints ints_round_bf16(wide x) {
+    ints bits = ints_tame(x);
+    ints odd = ints_and(ints_shift_right(bits, 16), ints_of(1));
+    return ints_shift_right(ints_add(ints_add(bits, ints_of(0x7fff)), odd), 16);
+}
 
 #endif

@@ -67,15 +67,16 @@ INLINE void column_map(size_t rows, size_t c, panel_work *work, const void *argu
     }
 }
 
-/* The same with n_sums sums a column: out[s][j] += the fold of column j's four partial sums. */
-INLINE void column_sums(size_t rows, size_t c, panel_work *work, const void *arguments, int n_sums,
-                        float *const *out) {
+/* The same with n_sums sums a column: out[s][j] += the fold of column j's four partial sums. `tile`
+ * is a multiple of four. */
+INLINE void column_sums_in(size_t tile, size_t rows, size_t c, panel_work *work,
+                           const void *arguments, int n_sums, float *const *out) {
     enum { MOST = 3 };
     float partial[MOST * 4 * CHUNK];
     for (size_t first = 0; first < c; first += CHUNK) {
         size_t width = c - first < CHUNK ? c - first : CHUNK;
         memset(partial, 0, (size_t)n_sums * 4 * CHUNK * sizeof(float));
-        in_tiles(width <= LANES ? rows : TILE_ROWS, rows, first, width, work, arguments, partial);
+        in_tiles(width <= LANES ? rows : tile, rows, first, width, work, arguments, partial);
         for (int s = 0; s < n_sums; s++) {
             const float *p = partial + s * 4 * CHUNK;
             for (size_t j = 0; j < width; j++) {
@@ -83,6 +84,11 @@ INLINE void column_sums(size_t rows, size_t c, panel_work *work, const void *arg
             }
         }
     }
+}
+
+INLINE void column_sums(size_t rows, size_t c, panel_work *work, const void *arguments, int n_sums,
+                        float *const *out) {
+    column_sums_in(TILE_ROWS, rows, c, work, arguments, n_sums, out);
 }
 
 /* Four partial sums between memory and registers. Rows beyond a multiple of four are added in
