@@ -80,6 +80,7 @@ static oct_status cpu_prepare(struct oct__engine *engine, enum oct__op op,
     oct__cpu_norm_scratch(op, form, args, plan);
     oct__cpu_range_scratch(op, form, args, plan);
     oct__cpu_quant_scratch(op, form, args, plan);
+    oct__cpu_norm_u8_scratch(op, form, args, plan);
     oct__cpu_packet_scratch(op, form, args, plan);
     return OCT_OK;
 }

@@ -131,11 +131,16 @@ void oct__cpu_range_scratch(enum oct__op op, const struct oct__lane_form *form,
 /* cpu_quant.c: values to bytes and back; cpu_quant_grad.c: gradients */
 oct__op_fn oct__cpu_quantize, oct__cpu_dequantize, oct__cpu_sums_quantize, oct__cpu_sums_dequantize,
     oct__cpu_weight_quantize, oct__cpu_vector_quantize, oct__cpu_add_dequantize, oct__cpu_add_u8,
-    oct__cpu_range_evonorm_u8, oct__cpu_range_evonorm_u8_grad, oct__cpu_grad_join,
-    oct__cpu_grad_quantize, oct__cpu_grad_mask, oct__cpu_quant_count;
+    oct__cpu_grad_join, oct__cpu_grad_quantize, oct__cpu_grad_mask, oct__cpu_quant_count;
 
 void oct__cpu_quant_scratch(enum oct__op op, const struct oct__lane_form *form,
                             const struct oct__args *args, struct oct__plan *plan);
+
+/* cpu_norm_u8.c: Range EvoNorm on bytes */
+oct__op_fn oct__cpu_range_evonorm_u8, oct__cpu_range_evonorm_u8_grad;
+
+void oct__cpu_norm_u8_scratch(enum oct__op op, const struct oct__lane_form *form,
+                              const struct oct__args *args, struct oct__plan *plan);
 
 /* cpu_packet.c: compressed rows */
 oct__op_fn oct__cpu_pack, oct__cpu_fold;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cpu_quant.c - values to bytes and back on the CPU: quantizers, sums, Range EvoNorm on bytes.
+/* cpu_quant.c - values to bytes and back on the CPU: quantizers, sums of products and of values.
  *
  * Four operations end in a quantizer and differ only in where the real values come from:
  *
  *     QUANTIZE           the floats themselves
  *     SUMS_QUANTIZE      a product's s32 sums, times scales, plus bias
  *     ADD_U8             two tensors of bytes
- *     RANGE_EVONORM_U8   bytes, normalized
+ *     RANGE_EVONORM_U8   bytes, normalized (cpu_norm_u8.c)
  *
  * A grid must be known before the first byte is written, so each takes two passes over its values
  * with a decision between them (grid.h):
@@ -25,20 +25,14 @@
 
 #include "base/rng.h"
 #include "engine/grid.h"
-#include "kernels/chunks.h"
 #include "kernels/kernels.h"
 
 void oct__cpu_quant_scratch(enum oct__op op, const struct oct__lane_form *form,
                             const struct oct__args *args, struct oct__plan *plan) {
     const struct oct__tensor *x = &args->t[0];
-    const size_t n = (size_t)x->n, sample = oct__sample_elements(x);
-    const size_t shards = (size_t)oct__shard_count(form, x->n);
-    size_t shared = 0, block = oct__block_elements(x), n_blocks = 1;
+    const size_t n = (size_t)x->n, block = oct__block_elements(x);
+    size_t shared = 0, n_blocks = 1;
     switch (op) {
-    case OCT_OP_RANGE_EVONORM_U8: /* whole samples, then blocks */
-        block = sample > block ? sample : block;
-        shared = 2 * n;
-        break;
     case OCT_OP_QUANTIZE:
     case OCT_OP_SUMS_QUANTIZE:
     case OCT_OP_ADD_U8:
@@ -54,11 +48,6 @@ void oct__cpu_quant_scratch(enum oct__op op, const struct oct__lane_form *form,
         n_blocks = 2;
         shared = n;
         break;
-    case OCT_OP_RANGE_EVONORM_U8_GRAD:
-        n_blocks = 2;
-        block = sample;
-        shared = shards * 3 * (size_t)x->c;
-        break;
     default:
         return;
     }
@@ -73,22 +62,10 @@ static size_t shard_elements(const struct oct__shard *s, int index) {
 
 /* --- quantizers ------------------------------------------------------------------------------ */
 
-/* Finds the real values of a piece. They are where it says: in `block`, or where they were. */
-typedef const float *values_fn(const struct oct__shard *s, struct oct__piece p, float *block);
-
-struct quantizer {
-    values_fn *values;
-    oct__shard_fn *extremes; /* the first pass */
-    /* The bytes of a shard, rounded to the nearest, where a kernel has no need of the values in
-     * memory; 0: there is none for this call. May be NULL. */
-    int (*nearest)(const struct oct__shard *s, const struct oct__grid *grid, uint8_t *q);
-    int running, q, grid; /* operands */
-};
-
 /* A call of one of the four, with what its passes need. */
 struct call {
     struct oct__args args; /* first, so that a shard's args lead here */
-    const struct quantizer *quantizer;
+    const struct oct__quantizer *quantizer;
     struct oct__quant_attr attr;
 };
 
@@ -96,16 +73,10 @@ static const struct call *call_of(const struct oct__shard *s) {
     return (const struct call *)s->args;
 }
 
-/* Extremes of the shard's samples, [sample][2]. */
-static float *extremes_of(const struct oct__shard *s) {
-    size_t sample = (size_t)s->node * (size_t)s->args->t[0].n + (size_t)s->first;
-    return (float *)s->lane->shared_scratch + 2 * sample;
-}
-
 static oct_status extremes_shard(const struct oct__shard *s) {
     const struct oct__kernels *k = oct__kernels();
     const struct oct__tensor *t = &s->args->t[0];
-    float *extremes = extremes_of(s), *block = oct__quant_block(s);
+    float *extremes = oct__quant_extremes(s), *block = oct__quant_block(s);
     for (size_t i = 0; i < (size_t)s->count; i++) {
         float range[2];
         struct oct__piece p;
@@ -122,14 +93,14 @@ static oct_status extremes_shard(const struct oct__shard *s) {
 static oct_status grid_node(const struct oct__shard *s) {
     const struct call *call = call_of(s);
     struct oct__grid *grid = oct__node_at(s, call->quantizer->grid);
-    *grid = oct__grid_choose(call->attr.range, (size_t)s->args->t[0].n, extremes_of(s),
+    *grid = oct__grid_choose(call->attr.range, (size_t)s->args->t[0].n, oct__quant_extremes(s),
                              oct__node_at(s, call->quantizer->running));
     return OCT_OK;
 }
 
 static oct_status bytes_shard(const struct oct__shard *s) {
     const struct call *call = call_of(s);
-    const struct quantizer *z = call->quantizer;
+    const struct oct__quantizer *z = call->quantizer;
     const struct oct__kernels *k = oct__kernels();
     const struct oct__lane *lane = s->lane;
     const struct oct__tensor *t = &s->args->t[0];
@@ -158,8 +129,9 @@ static oct_status bytes_shard(const struct oct__shard *s) {
     return OCT_OK;
 }
 
-static oct_status quantize(const struct oct__lane *lane, const struct oct__args *args,
-                           const struct quantizer *quantizer, const struct oct__quant_attr *attr) {
+oct_status oct__quantize(const struct oct__lane *lane, const struct oct__args *args,
+                         const struct oct__quantizer *quantizer,
+                         const struct oct__quant_attr *attr) {
     const struct call call = {*args, quantizer, *attr};
     if (attr->range != OCT_RANGE_RUNNING) {
         OCT_TRY(oct__each_shard(lane, &call.args, args->t[0].n, quantizer->extremes));
@@ -175,11 +147,11 @@ static const float *float_values(const struct oct__shard *s, struct oct__piece p
     return (const float *)oct__shard_at(s, 0) + oct__piece_offset(&s->args->t[0], p);
 }
 
-static const struct quantizer floats = {
+static const struct oct__quantizer floats = {
     .values = float_values, .extremes = extremes_shard, .running = 1, .q = 2, .grid = 3};
 
 oct_status oct__cpu_quantize(const struct oct__lane *lane, const struct oct__args *args) {
-    return quantize(lane, args, &floats, &args->attr.quant);
+    return oct__quantize(lane, args, &floats, &args->attr.quant);
 }
 
 static oct_status dequantize_shard(const struct oct__shard *s) {
@@ -234,7 +206,7 @@ static oct_status sum_extremes_shard(const struct oct__shard *s) {
     const size_t size = oct__sample_elements(&s->args->t[0]);
     const int32_t *sums = oct__shard_at(s, 0);
     const float m = factor_of(s);
-    float *extremes = extremes_of(s);
+    float *extremes = oct__quant_extremes(s);
     for (size_t i = 0; i < (size_t)s->count; i++) {
         int32_t range[2] = {INT32_MAX, INT32_MIN};
         oct__kernels()->minmax_s32(size, sums + i * size, range);
@@ -253,15 +225,15 @@ static int sum_nearest(const struct oct__shard *s, const struct oct__grid *grid,
     return 1;
 }
 
-static const struct quantizer sums_quantizer = {.values = sum_values,
-                                                .extremes = sum_extremes_shard,
-                                                .nearest = sum_nearest,
-                                                .running = 4,
-                                                .q = 5,
-                                                .grid = 6};
+static const struct oct__quantizer sums_quantizer = {.values = sum_values,
+                                                     .extremes = sum_extremes_shard,
+                                                     .nearest = sum_nearest,
+                                                     .running = 4,
+                                                     .q = 5,
+                                                     .grid = 6};
 
 oct_status oct__cpu_sums_quantize(const struct oct__lane *lane, const struct oct__args *args) {
-    return quantize(lane, args, &sums_quantizer, &args->attr.quant);
+    return oct__quantize(lane, args, &sums_quantizer, &args->attr.quant);
 }
 
 static oct_status sums_dequantize_shard(const struct oct__shard *s) {
@@ -297,7 +269,7 @@ static oct_status add_extremes_shard(const struct oct__shard *s) {
     const size_t size = oct__sample_elements(&s->args->t[0]);
     const uint8_t *a = oct__shard_at(s, 0), *b = oct__shard_at(s, 2);
     const struct oct__grid *a_grid = oct__node_at(s, 1), *b_grid = oct__node_at(s, 3);
-    float *extremes = extremes_of(s);
+    float *extremes = oct__quant_extremes(s);
     for (size_t i = 0; i < (size_t)s->count; i++) {
         float range[2];
         oct__range_begin(range);
@@ -316,71 +288,15 @@ static int add_nearest(const struct oct__shard *s, const struct oct__grid *grid,
     return 1;
 }
 
-static const struct quantizer add_quantizer = {.values = add_values,
-                                               .extremes = add_extremes_shard,
-                                               .nearest = add_nearest,
-                                               .running = 4,
-                                               .q = 5,
-                                               .grid = 6};
+static const struct oct__quantizer add_quantizer = {.values = add_values,
+                                                    .extremes = add_extremes_shard,
+                                                    .nearest = add_nearest,
+                                                    .running = 4,
+                                                    .q = 5,
+                                                    .grid = 6};
 
 oct_status oct__cpu_add_u8(const struct oct__lane *lane, const struct oct__args *args) {
-    return quantize(lane, args, &add_quantizer, &args->attr.quant);
-}
-
-/* --- Range EvoNorm --------------------------------------------------------------------------- */
-
-/* The scale of each group: of whole samples, because a chunk runs through one. Bytes do not show a
- * spread below one step of their grid, so that is the least it is taken to be: values that differ
- * by less all become the same byte, and a spread of 0 would blow that byte up a hundred thousand
- * times. */
-static oct_status spread_shard(const struct oct__shard *s) {
-    const struct oct__kernels *k = oct__kernels();
-    const struct oct__tensor *x = &s->args->t[0];
-    const struct oct__norm_attr *attr = &s->args->attr.norm;
-    const struct oct__grid *grid = oct__node_at(s, 1);
-    const size_t c = (size_t)x->c, size = oct__sample_elements(x), groups = (size_t)attr->groups;
-    const size_t values = size / groups;
-    const float factor = oct__range_factor(values / oct__chunk_count(values));
-    const uint8_t *q = oct__shard_at(s, 0);
-    float *scale = oct__shard_at(s, 6), *used = oct__shard_at(s, 7), *block = oct__quant_block(s);
-    for (size_t i = 0; i < (size_t)s->count; i++, scale += groups, used += groups) {
-        k->dequantize_u8_f32(size, q + i * size, grid->scale, grid->zero, block);
-        k->chunk_spread_f32(size / c, c, groups, block, scale, oct__quant_work(s));
-        for (size_t g = 0; g < groups; g++) {
-            const float spread = scale[g] < grid->scale ? grid->scale : scale[g];
-            used[g] = scale[g] = 1.0F / (spread * factor + attr->eps);
-        }
-    }
-    return OCT_OK;
-}
-
-static oct_status used_scale_node(const struct oct__shard *s) {
-    oct__vector_quantize(oct__tensor_count(&s->args->t[6]), oct__node_at(s, 6), oct__node_at(s, 7));
-    return OCT_OK;
-}
-
-static const float *norm_values(const struct oct__shard *s, struct oct__piece p, float *block) {
-    const struct oct__kernels *k = oct__kernels();
-    const struct oct__tensor *x = &s->args->t[0];
-    const size_t c = (size_t)x->c, groups = (size_t)s->args->attr.norm.groups;
-    const struct oct__grid *grid = oct__node_at(s, 1);
-    const uint8_t *q = (const uint8_t *)oct__shard_at(s, 0) + oct__piece_offset(x, p);
-    const float *used = (const float *)oct__shard_at(s, 7) + p.sample * groups;
-    k->dequantize_u8_f32(p.count, q, grid->scale, grid->zero, block);
-    k->range_evonorm_f32(p.count / c, c, groups, block, oct__node_at(s, 2), oct__node_at(s, 3),
-                         oct__node_at(s, 4), used, block, oct__quant_work(s));
-    return block;
-}
-
-static const struct quantizer norm_quantizer = {
-    .values = norm_values, .extremes = extremes_shard, .running = 5, .q = 8, .grid = 9};
-
-oct_status oct__cpu_range_evonorm_u8(const struct oct__lane *lane, const struct oct__args *args) {
-    OCT_TRY(oct__each_shard(lane, args, args->t[0].n, spread_shard));
-    if (args->attr.norm.quantize_scale) {
-        OCT_TRY(oct__each_node(lane, args, used_scale_node));
-    }
-    return quantize(lane, args, &norm_quantizer, &args->attr.norm.quant);
+    return oct__quantize(lane, args, &add_quantizer, &args->attr.quant);
 }
 
 /* --- parameters ------------------------------------------------------------------------------ */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cpu_quant.h - what cpu_quant.c and cpu_quant_grad.c share: pieces of a sample, and their scratch.
+/* cpu_quant.h - what the operations on bytes share (cpu_quant.c, cpu_quant_grad.c, cpu_norm_u8.c):
+ * pieces of a sample, their scratch, and quantizers.
  *
- * Both make real values from integers, use them, and forget them: in blocks that stay in the
- * first-level cache, or, for the norms, which need all of it, a sample at a time.
+ * All make real values from integers, use them, and forget them: in registers where a kernel does
+ * both, else in blocks that stay in the first-level cache.
  *
  *     thread scratch: [tables and kernels' working space][block][second block, for gradients]
  */
@@ -64,5 +65,36 @@ static inline float *oct__quant_work(const struct oct__shard *s) {
 static inline float *oct__quant_block(const struct oct__shard *s) {
     return oct__quant_work(s) + oct__quant_work_floats(&s->args->t[0]);
 }
+
+/* The scale of the shard's sample `sample`: its own, or the tensor's. */
+static inline float oct__quant_scale(const struct oct__shard *s, int operand, size_t sample) {
+    const float *scale = oct__node_at(s, operand);
+    return scale[oct__tensor_count(&s->args->t[operand]) > 1 ? (size_t)s->first + sample : 0];
+}
+
+/* --- quantizers ------------------------------------------------------------------------------ */
+
+/* Finds the real values of a piece. They are where it says: in `block`, or where they were. */
+typedef const float *oct__values_fn(const struct oct__shard *s, struct oct__piece p, float *block);
+
+struct oct__quantizer {
+    oct__values_fn *values;
+    oct__shard_fn *extremes; /* the first pass */
+    /* The bytes of a shard, rounded to the nearest, where a kernel has no need of the values in
+     * memory; 0: there is none for this call. May be NULL. */
+    int (*nearest)(const struct oct__shard *s, const struct oct__grid *grid, uint8_t *q);
+    int running, q, grid; /* operands */
+};
+
+/* Extremes of the shard's samples, [sample][2]: what a first pass leaves in shared scratch. */
+static inline float *oct__quant_extremes(const struct oct__shard *s) {
+    size_t sample = (size_t)s->node * (size_t)s->args->t[0].n + (size_t)s->first;
+    return (float *)s->lane->shared_scratch + 2 * sample;
+}
+
+/* Both passes, and the grid between them. */
+OCT_MUST_CHECK oct_status oct__quantize(const struct oct__lane *lane, const struct oct__args *args,
+                                        const struct oct__quantizer *quantizer,
+                                        const struct oct__quant_attr *attr);
 
 #endif

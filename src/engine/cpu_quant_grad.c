@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cpu_quant_grad.c - gradients of an int8 step on the CPU: sums of parts, s8, Range EvoNorm's.
+/* cpu_quant_grad.c - gradients of an int8 step on the CPU: sums of parts, s8.
  *
  * A gradient arrives in one or two parts, each as floats (f32, bf16) or as integers with a scale
  * for the tensor or one for each sample (s8, or s32 sums of a product). GRAD_JOIN writes their sum
@@ -26,22 +26,16 @@ static const void *part_at(const struct oct__shard *s, int operand, struct oct__
            oct__piece_offset(t, p) * oct__dtype_bytes(t->dtype);
 }
 
-/* The scale of the shard's sample `sample`: its own, or the tensor's. */
-static float scale_of(const struct oct__shard *s, int operand, size_t sample) {
-    const float *scale = oct__node_at(s, operand);
-    return scale[oct__tensor_count(&s->args->t[operand]) > 1 ? (size_t)s->first + sample : 0];
-}
-
 /* y = the part; y may be where an f32 part lies. */
 static void load_part(const struct oct__shard *s, int operand, struct oct__piece p, float *y) {
     const struct oct__kernels *k = oct__kernels();
     const void *x = part_at(s, operand, p);
     switch (s->args->t[operand].dtype) {
     case OCT_DTYPE_S8:
-        k->dequantize_s8_f32(p.count, x, scale_of(s, operand + 1, p.sample), y);
+        k->dequantize_s8_f32(p.count, x, oct__quant_scale(s, operand + 1, p.sample), y);
         break;
     case OCT_DTYPE_S32:
-        k->dequantize_s32_f32(p.count, x, scale_of(s, operand + 1, p.sample), y);
+        k->dequantize_s32_f32(p.count, x, oct__quant_scale(s, operand + 1, p.sample), y);
         break;
     case OCT_DTYPE_BF16:
         k->widen_bf16_f32(p.count, x, y);
@@ -61,10 +55,10 @@ static void add_part(const struct oct__shard *s, int operand, struct oct__piece 
     const void *x = part_at(s, operand, p);
     switch (s->args->t[operand].dtype) {
     case OCT_DTYPE_S8:
-        k->dequantize_add_s8_f32(p.count, x, scale_of(s, operand + 1, p.sample), y);
+        k->dequantize_add_s8_f32(p.count, x, oct__quant_scale(s, operand + 1, p.sample), y);
         break;
     case OCT_DTYPE_S32:
-        k->dequantize_add_s32_f32(p.count, x, scale_of(s, operand + 1, p.sample), y);
+        k->dequantize_add_s32_f32(p.count, x, oct__quant_scale(s, operand + 1, p.sample), y);
         break;
     case OCT_DTYPE_BF16:
         k->widen_bf16_f32(p.count, x, spare);
@@ -213,10 +207,10 @@ static float peak_of(const struct oct__shard *s, size_t sample) {
         return peak * scale_of_w(s);
     case S32:
         k->absmax_s32(p.count, part_at(s, PART_A, p), &largest);
-        return scale_of(s, SCALE_A, sample) * (float)largest;
+        return oct__quant_scale(s, SCALE_A, sample) * (float)largest;
     case S32_S8:
-        k->absmax_s32_s8(p.count, part_at(s, sums, p), scale_of(s, sums + 1, sample),
-                         part_at(s, bytes, p), scale_of(s, bytes + 1, sample), &peak);
+        k->absmax_s32_s8(p.count, part_at(s, sums, p), oct__quant_scale(s, sums + 1, sample),
+                         part_at(s, bytes, p), oct__quant_scale(s, bytes + 1, sample), &peak);
         return peak;
     case ANY:
         break;
@@ -240,7 +234,7 @@ static void write_bytes(const struct oct__shard *s, size_t sample) {
     const struct oct__kernels *k = oct__kernels();
     const struct oct__lane *lane = s->lane;
     const struct oct__tensor *t = &s->args->t[0];
-    const float inverse = oct__symmetric_inverse(scale_of(s, SCALE_Q, sample));
+    const float inverse = oct__symmetric_inverse(oct__quant_scale(s, SCALE_Q, sample));
     const struct oct__stream stream =
         oct__stream(lane->seed, OCT_PURPOSE_ROUND_GRADIENT, (uint32_t)(lane->first_node + s->node),
                     lane->step, (uint32_t)s->args->layer);
@@ -256,12 +250,12 @@ static void write_bytes(const struct oct__shard *s, size_t sample) {
         return;
     case S32:
         k->quantize_s8_random_s32(p.count, first, part_at(s, PART_A, p),
-                                  scale_of(s, SCALE_A, sample), inverse, &stream, q);
+                                  oct__quant_scale(s, SCALE_A, sample), inverse, &stream, q);
         return;
     case S32_S8:
         k->quantize_s8_random_s32_s8(p.count, first, part_at(s, sums, p),
-                                     scale_of(s, sums + 1, sample), part_at(s, bytes, p),
-                                     scale_of(s, bytes + 1, sample), inverse, &stream, q);
+                                     oct__quant_scale(s, sums + 1, sample), part_at(s, bytes, p),
+                                     oct__quant_scale(s, bytes + 1, sample), inverse, &stream, q);
         return;
     case ANY:
         break;
@@ -331,62 +325,4 @@ static oct_status mask_shard(const struct oct__shard *s) {
 
 oct_status oct__cpu_grad_mask(const struct oct__lane *lane, const struct oct__args *args) {
     return oct__each_shard(lane, args, args->t[0].n, mask_shard);
-}
-
-/* --- Range EvoNorm --------------------------------------------------------------------------- */
-
-/* Sums of a shard that wait to be folded, [quantity][channel]: dgamma, dbeta, dv. */
-static float *sums_of(const struct oct__shard *s, int index) {
-    const struct oct__tensor *x = &s->args->t[0];
-    const size_t shards = (size_t)oct__shard_count(&s->lane->form, x->n);
-    const size_t row = (size_t)s->node * shards + (size_t)index;
-    return (float *)s->lane->shared_scratch + row * 3 * (size_t)x->c;
-}
-
-static oct_status norm_grad_shard(const struct oct__shard *s) {
-    const struct oct__kernels *k = oct__kernels();
-    const struct oct__tensor *t = s->args->t;
-    const size_t c = (size_t)t[0].c, size = oct__sample_elements(&t[0]);
-    const size_t groups = (size_t)s->args->attr.norm.groups;
-    const int is_bf16 = t[8].dtype == OCT_DTYPE_BF16;
-    const struct oct__grid *grid = oct__node_at(s, 1);
-    const uint8_t *q = oct__shard_at(s, 0);
-    const int8_t *dy = oct__shard_at(s, 6);
-    const float *scale = oct__shard_at(s, 4), *used = oct__shard_at(s, 5);
-    float *x = oct__quant_block(s), *spare = x + oct__quant_floats(size);
-    float *sums = sums_of(s, s->index), *floats = oct__shard_at(s, 8);
-    uint16_t *halves = oct__shard_at(s, 8);
-    memset(sums, 0, 3 * c * sizeof *sums);
-    for (size_t i = 0; i < (size_t)s->count; i++) {
-        const size_t at = i * size;
-        float *dx = is_bf16 ? spare : floats + at;
-        k->dequantize_u8_f32(size, q + at, grid->scale, grid->zero, x);
-        k->dequantize_s8_f32(size, dy + at, scale_of(s, 7, i), dx);
-        k->range_evonorm_grad_f32(size / c, c, groups, x, oct__node_at(s, 2), oct__node_at(s, 3),
-                                  scale + i * groups, used + i * groups, dx, sums, sums + c,
-                                  sums + 2 * c, dx, oct__quant_work(s));
-        if (s->args->attr.norm.quant.mask) {
-            k->clip_mask_f32(size, q + at, grid->zero, dx);
-        }
-        if (is_bf16) {
-            k->round_bf16_f32(size, dx, halves + at);
-        }
-    }
-    return OCT_OK;
-}
-
-static oct_status norm_grad_node(const struct oct__shard *s) {
-    const size_t c = (size_t)s->args->t[0].c;
-    const size_t shards = (size_t)oct__shard_count(&s->lane->form, s->args->t[0].n);
-    for (int i = 0; i < 3; i++) {
-        oct__kernels()->fold_f32(c, shards, 3 * c, sums_of(s, 0) + (size_t)i * c,
-                                 oct__node_at(s, 9 + i));
-    }
-    return OCT_OK;
-}
-
-oct_status oct__cpu_range_evonorm_u8_grad(const struct oct__lane *lane,
-                                          const struct oct__args *args) {
-    OCT_TRY(oct__each_shard(lane, args, args->t[0].n, norm_grad_shard));
-    return oct__each_node(lane, args, norm_grad_node);
 }
