@@ -134,21 +134,17 @@ INLINE wide wide_exact_add(wide a, wide b, wide c) {
     return _mm512_fmadd_ps(a, b, c);
 }
 
-/* Four vectors to 4 * LANES bytes, held to [0, 255] or [-128, 127]. */
+/* Four vectors to 4 * LANES bytes: v + zero (halves, up to 255) held to [0, 255], or v held to
+ * [-128, 127]. */
 INLINE ints ints_in_order(ints v) {
     return _mm512_permutexvar_epi32(
         _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), v);
 }
 
-/* The same with `zero` (halves, up to 255) added: v + zero held to [0, 255]. */
-INLINE ints ints_pack_from_u8(ints a, ints b, ints c, ints d, ints zero) {
+INLINE ints ints_pack_u8(ints a, ints b, ints c, ints d, ints zero) {
     ints ab = _mm512_add_epi16(_mm512_packs_epi32(a, b), zero);
     ints cd = _mm512_add_epi16(_mm512_packs_epi32(c, d), zero);
     return ints_in_order(_mm512_packus_epi16(ab, cd));
-}
-
-INLINE ints ints_pack_u8(ints a, ints b, ints c, ints d) {
-    return ints_in_order(_mm512_packus_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d)));
 }
 
 INLINE ints ints_pack_s8(ints a, ints b, ints c, ints d) {
@@ -333,14 +329,10 @@ INLINE ints ints_in_order(ints v) {
     return _mm256_permutevar8x32_epi32(v, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
-INLINE ints ints_pack_from_u8(ints a, ints b, ints c, ints d, ints zero) {
+INLINE ints ints_pack_u8(ints a, ints b, ints c, ints d, ints zero) {
     ints ab = _mm256_add_epi16(_mm256_packs_epi32(a, b), zero);
     ints cd = _mm256_add_epi16(_mm256_packs_epi32(c, d), zero);
     return ints_in_order(_mm256_packus_epi16(ab, cd));
-}
-
-INLINE ints ints_pack_u8(ints a, ints b, ints c, ints d) {
-    return ints_in_order(_mm256_packus_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d)));
 }
 
 INLINE ints ints_pack_s8(ints a, ints b, ints c, ints d) {

@@ -36,7 +36,7 @@ INLINE ints round_nearest(const struct nearest *of, const struct source *x, size
 
 INLINE ints pack_bytes(int is_signed, ints zero, ints a, ints b, ints c, ints d) {
     return is_signed ? ints_larger_s8(ints_pack_s8(a, b, c, d), ints_of_8(-127))
-                     : ints_pack_from_u8(a, b, c, d, zero);
+                     : ints_pack_u8(a, b, c, d, zero);
 }
 
 /* A few at the end: to be held to the lower border here. */

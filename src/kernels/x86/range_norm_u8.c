@@ -225,7 +225,7 @@ INLINE void norm_panel(const void *arguments, const struct panel *at, float *par
             wide e = gated(&of, wide_get_u8(q + i * c, full, n));
             four[i] = rounded(&of, e, inverse, high, 1);
         }
-        put_four(y, c, ints_pack_from_u8(four[0], four[1], four[2], four[3], zero), full, n);
+        put_four(y, c, ints_pack_u8(four[0], four[1], four[2], four[3], zero), full, n);
     }
     for (; r < at->rows; r++, q += c, y += c) {
         ints one = rounded(&of, gated(&of, wide_get_u8(q, full, n)), inverse, high, 1);
