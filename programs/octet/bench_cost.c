@@ -196,7 +196,7 @@ static const struct quantity {
 static const char *dtype_name(enum oct__dtype dtype) {
     static const char *const names[OCT_DTYPE_COUNT] = {
         [OCT_DTYPE_F32] = "f32", [OCT_DTYPE_S32] = "s32",   [OCT_DTYPE_U8] = "u8",
-        [OCT_DTYPE_S8] = "s8",   [OCT_DTYPE_BF16] = "bf16",
+        [OCT_DTYPE_S8] = "s8",   [OCT_DTYPE_BF16] = "bf16", [OCT_DTYPE_E8] = "s8",
     };
     return names[dtype];
 }

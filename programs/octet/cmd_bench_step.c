@@ -238,6 +238,9 @@ static oct_status choose(struct cli *cli, const char *precision, struct bench_ro
     return status;
 }
 
+/* The precisions take turns of this length. */
+#define TURN_SECONDS 0.5
+
 static oct_status measure(struct cli *cli, const char *const *names, int n_names, int n_nodes,
                           struct bench_row *rows) {
     const double seconds = cli_own_number(cli, "seconds");
@@ -249,19 +252,31 @@ static oct_status measure(struct cli *cli, const char *const *names, int n_names
         }
         bench_process_measure(cli, n_nodes, &rows[i].process);
     }
-    for (int i = 0; i < n_names; i++) {
-        cli_progress_note("timing %s, about %g s", names[i], seconds);
-        oct_status status = choose(cli, names[i], &rows[i]);
+    struct oct__step_bench *benches[CLI_PRECISIONS_MOST] = {NULL};
+    oct_status status = OCT_OK;
+    for (int i = 0; i < n_names && status == OCT_OK; i++) {
+        status = choose(cli, names[i], &rows[i]);
         if (status == OCT_OK) {
-            status = oct__bench_step(cli->config, n_nodes, seconds, &rows[i].time,
-                                     cli_own(cli, "profile") ? &rows[i].profile : NULL,
-                                     cli_own(cli, "cost") ? &rows[i].cost : NULL);
-        }
-        if (status != OCT_OK) {
-            return status;
+            status = oct__step_bench_open(cli->config, n_nodes, cli_own(cli, "profile") != NULL,
+                                          &benches[i]);
         }
     }
-    return OCT_OK;
+    cli_progress_note("timing steps, about %g s", seconds * n_names);
+    const int n_turns = seconds > TURN_SECONDS ? (int)(seconds / TURN_SECONDS) : 1;
+    for (int turn = 0; turn < n_turns; turn++) {
+        for (int i = 0; i < n_names && status == OCT_OK; i++) {
+            status = oct__step_bench_run(benches[i], seconds / n_turns);
+        }
+    }
+    for (int i = 0; i < n_names; i++) {
+        if (status == OCT_OK) {
+            status = oct__step_bench_report(benches[i], &rows[i].time,
+                                            cli_own(cli, "profile") ? &rows[i].profile : NULL,
+                                            cli_own(cli, "cost") ? &rows[i].cost : NULL);
+        }
+        oct__step_bench_close(benches[i]);
+    }
+    return status;
 }
 
 static int bench_step(struct cli *cli) {

@@ -120,42 +120,68 @@ static oct_status run_floor(struct oct__cohort *cohort) {
     return oct__parallel(cohort->n_lanes, n_launches, floor_launch, cohort);
 }
 
-static oct_status measure(struct oct_trainer *trainer, double seconds, struct oct__step_time *out,
-                          const struct call_times *times, struct oct__step_profile *profile) {
-    double steps[ROUNDS_MOST], floors[ROUNDS_MOST], gossips[ROUNDS_MOST], arounds[ROUNDS_MOST];
-    const int fewest = profile ? ROUNDS_LEAST_PROFILED : ROUNDS_LEAST;
-    int rounds = 0;
-    OCT_TRY(oct__trainer_step(trainer)); /* first touch of all memory */
+struct oct__step_bench {
+    struct oct_trainer *trainer;
+    int with_profile;
+    struct call_times times;
+    int n_rounds;
+    double steps[ROUNDS_MOST], floors[ROUNDS_MOST]; /* seconds of a round */
+    double gossips[ROUNDS_MOST];                    /* share of the step */
+    double arounds[ROUNDS_MOST];                    /* seconds that no call and no message took */
+};
+
+static oct_status run_round(struct oct__step_bench *bench) {
+    struct oct_trainer *trainer = bench->trainer;
+    const struct call_times *times = &bench->times;
+    const int round = bench->n_rounds;
+    double start = oct__seconds(), gossip_before = trainer->gossip_seconds;
+    OCT_TRY(oct__trainer_step(trainer));
+    const double step = oct__seconds() - start;
+    const double gossip = (trainer->gossip_seconds - gossip_before) / step;
+    bench->steps[round] = step;
+    bench->gossips[round] = gossip;
+    bench->arounds[round] = step * (1 - gossip) - keep_round(times, times->steps, round);
+    start = oct__seconds();
     OCT_TRY(run_floor(trainer->cohort));
-    time_lanes(trainer->cohort, times);
-    double begun = oct__seconds();
-    while (rounds < ROUNDS_MOST && (rounds < fewest || oct__seconds() - begun < seconds)) {
-        double start = oct__seconds(), gossip_before = trainer->gossip_seconds;
-        OCT_TRY(oct__trainer_step(trainer));
-        steps[rounds] = oct__seconds() - start;
-        gossips[rounds] = (trainer->gossip_seconds - gossip_before) / steps[rounds];
-        arounds[rounds] =
-            steps[rounds] * (1 - gossips[rounds]) - keep_round(times, times->steps, rounds);
-        start = oct__seconds();
-        OCT_TRY(run_floor(trainer->cohort));
-        floors[rounds] = oct__seconds() - start;
-        keep_round(times, times->floors, rounds);
-        rounds++;
-    }
-    const double samples = (double)trainer->n_nodes * trainer->batch;
-    const double step = median(steps, rounds);
-    out->samples_per_s = samples / step;
-    out->floor_samples_per_s = samples / median(floors, rounds);
-    out->gossip_share = median(gossips, rounds);
+    bench->floors[round] = oct__seconds() - start;
+    keep_round(times, times->floors, round);
+    bench->n_rounds++;
+    return OCT_OK;
+}
+
+oct_status oct__step_bench_run(struct oct__step_bench *bench, double seconds) {
+    const double begun = oct__seconds();
+    do {
+        if (bench->n_rounds == ROUNDS_MOST) {
+            return OCT_OK;
+        }
+        OCT_TRY(run_round(bench));
+    } while (oct__seconds() - begun < seconds);
+    return OCT_OK;
+}
+
+static oct_status find_time(struct oct__step_bench *bench, struct oct__step_time *out,
+                            struct oct__step_profile *profile) {
+    const struct oct_trainer *trainer = bench->trainer;
     const struct oct__traffic *traffic = &trainer->exchange->traffic;
-    if (traffic->messages > 0) {
-        out->wire_bytes = traffic->bytes / traffic->messages;
-    }
+    const int rounds = bench->n_rounds;
+    const double samples = (double)trainer->n_nodes * trainer->batch;
+    const double step = median(bench->steps, rounds);
+    *out = (struct oct__step_time){
+        .samples_per_s = samples / step,
+        .floor_samples_per_s = samples / median(bench->floors, rounds),
+        .workspace_bytes = trainer->cohort->workspace_bytes + trainer->gossip->workspace_bytes,
+        .state_bytes = trainer->cohort->state_bytes + trainer->gossip->state_bytes,
+        .wire_bytes = traffic->messages > 0
+                          ? traffic->bytes / traffic->messages
+                          : (uint64_t)oct__row_count(&trainer->graph.params) * sizeof(float),
+        .gossip_share = median(bench->gossips, rounds),
+    };
     if (profile) {
         profile->step_ms = 1e3 * step;
         profile->gossip_ms = 1e3 * step * out->gossip_share;
-        profile->around_ms = 1e3 * median(arounds, rounds);
-        OCT_TRY(fill_profile(trainer, times, rounds, profile));
+        profile->around_ms = 1e3 * median(bench->arounds, rounds);
+        OCT_TRY(fill_profile(trainer, &bench->times, rounds, profile));
     }
     return OCT_OK;
 }
@@ -257,33 +283,54 @@ static oct_status open_trainer(const struct oct_config *config, int n_nodes,
     return status;
 }
 
-oct_status oct__bench_step(const struct oct_config *config, int n_nodes, double seconds,
-                           struct oct__step_time *time, struct oct__step_profile *profile,
-                           struct oct__step_cost *cost) {
-    struct oct_trainer *trainer;
-    struct call_times times = {0};
+void oct__step_bench_close(struct oct__step_bench *bench) {
+    if (bench) {
+        oct__free(bench->times.lanes);
+        oct_trainer_destroy(bench->trainer);
+        oct__free(bench);
+    }
+}
+
+oct_status oct__step_bench_open(const struct oct_config *config, int n_nodes, int with_profile,
+                                struct oct__step_bench **out) {
     oct_status status;
-    OCT_TRY(open_trainer(config, n_nodes, &trainer));
-    *time = (struct oct__step_time){
-        .precision = config->precision,
-        .workspace_bytes = trainer->cohort->workspace_bytes + trainer->gossip->workspace_bytes,
-        .state_bytes = trainer->cohort->state_bytes + trainer->gossip->state_bytes,
-        .wire_bytes = (uint64_t)oct__row_count(&trainer->graph.params) * sizeof(float),
-    };
+    void *memory;
+    OCT_TRY(oct__alloc(sizeof(struct oct__step_bench), "benchmark", &memory));
+    struct oct__step_bench *bench = memory;
+    bench->with_profile = with_profile;
+    OCT_TRY_TO(fail, open_trainer(config, n_nodes, &bench->trainer));
+    if (with_profile) {
+        OCT_TRY_TO(fail, call_times_init(&bench->times, bench->trainer->cohort));
+    }
+    OCT_TRY_TO(fail, oct__trainer_step(bench->trainer)); /* first touch of all memory */
+    OCT_TRY_TO(fail, run_floor(bench->trainer->cohort));
+    time_lanes(bench->trainer->cohort, &bench->times);
+    *out = bench;
+    return OCT_OK;
+fail:
+    oct__step_bench_close(bench);
+    return status;
+}
+
+oct_status oct__step_bench_report(struct oct__step_bench *bench, struct oct__step_time *time,
+                                  struct oct__step_profile *profile, struct oct__step_cost *cost) {
+    const int fewest = bench->with_profile ? ROUNDS_LEAST_PROFILED : ROUNDS_LEAST;
+    oct_status status;
+    while (bench->n_rounds < fewest) {
+        OCT_TRY(run_round(bench));
+    }
     if (profile) {
         memset(profile, 0, sizeof *profile);
         oct__arena_init(&profile->arena);
-        OCT_TRY_TO(out, call_times_init(&times, trainer->cohort));
     }
-    OCT_TRY_TO(out, measure(trainer, seconds, time, &times, profile));
+    OCT_TRY_TO(fail, find_time(bench, time, profile));
     if (cost) {
         memset(cost, 0, sizeof *cost);
-        OCT_TRY_TO(out, find_cost(trainer, time->wire_bytes, cost));
+        OCT_TRY_TO(fail, find_cost(bench->trainer, time->wire_bytes, cost));
     }
-out:
-    oct__free(times.lanes);
-    oct_trainer_destroy(trainer);
-    if (status != OCT_OK && profile) {
+    return OCT_OK;
+fail:
+    if (profile) {
         oct__step_profile_fini(profile);
     }
     return status;

@@ -11,7 +11,6 @@
 #include "train/profile.h"
 
 struct oct__step_time {
-    const char *precision;
     double samples_per_s;       /* whole steps, all nodes together */
     double floor_samples_per_s; /* the same products, without packing, folding and all the rest */
     uint64_t workspace_bytes, state_bytes;
@@ -29,13 +28,24 @@ struct oct__step_cost {
         wire_bytes; /* a message; when nodes do not talk, of all parameters, as floats or bytes */
 };
 
-/* Steps and floors are timed in turn, about `seconds` in all, and the medians reported, so that a
- * noisy machine disturbs both alike. `profile` and `cost` may be NULL; the caller finishes a
- * profile. */
-OCT_MUST_CHECK oct_status oct__bench_step(const struct oct_config *config, int n_nodes,
-                                          double seconds, struct oct__step_time *time,
-                                          struct oct__step_profile *profile,
-                                          struct oct__step_cost *cost);
+/* A benchmark of one configuration. Several are open side by side and run a little at a time, each
+ * in its turn, so that a noisy machine disturbs all alike; steps and floors are timed in turn for the
+ * same reason. Medians of all rounds are reported. */
+struct oct__step_bench;
+
+OCT_MUST_CHECK oct_status oct__step_bench_open(const struct oct_config *config, int n_nodes,
+                                               int with_profile, struct oct__step_bench **out);
+
+/* About `seconds` more of rounds, one at least. */
+OCT_MUST_CHECK oct_status oct__step_bench_run(struct oct__step_bench *bench, double seconds);
+
+/* Further rounds until there are as many as medians need. `profile` (where the benchmark was opened
+ * with one) and `cost` may be NULL; the caller finishes a profile. */
+OCT_MUST_CHECK oct_status oct__step_bench_report(struct oct__step_bench *bench,
+                                                 struct oct__step_time *time,
+                                                 struct oct__step_profile *profile,
+                                                 struct oct__step_cost *cost);
+void oct__step_bench_close(struct oct__step_bench *bench);
 
 /* What a process that trains asks for: a measurement of the process can be held against it. */
 struct oct__step_memory {

@@ -155,7 +155,7 @@ uint64_t oct__call_elements(const struct oct__program *program,
 /* --- energy ---------------------------------------------------------------------------------- */
 
 static int is_byte(enum oct__dtype dtype) {
-    return dtype == OCT_DTYPE_U8 || dtype == OCT_DTYPE_S8;
+    return dtype == OCT_DTYPE_U8 || dtype == OCT_DTYPE_S8 || dtype == OCT_DTYPE_E8;
 }
 
 double oct__multiply_add_pj(enum oct__dtype a, enum oct__dtype b) {

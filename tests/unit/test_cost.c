@@ -137,7 +137,7 @@ static void products_in_bytes(void **state) {
         assert_int_equal(cost.types[0].b, OCT_DTYPE_S8);
         assert_int_equal(cost.types[1].a, OCT_DTYPE_U8);
         assert_int_equal(cost.types[1].b, gradients[i]);
-        assert_int_equal(cost.types[2].a, OCT_DTYPE_S8);
+        assert_int_equal(cost.types[2].a, OCT_DTYPE_E8);
         assert_int_equal(cost.types[2].b, OCT_DTYPE_S8);
         expect_count("forward", cost.types[0].madds, (uint64_t)BATCH * FORWARD);
         expect_count("weight gradient", cost.types[1].madds, (uint64_t)BATCH * FORWARD);
