@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the benchmark scripts share: running octet, telling how far they are, tables, drawings, marks in documents."""
+import contextlib
 import html
 import json
+import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -36,20 +39,48 @@ class Progress:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
-def run(command):
-    """The JSON object that a program prints."""
+def complain(program, error):
+    """Tells the user in a line, over a progress line that may stand there."""
+    Progress().clear()
+    print(f"{program}: {error}", file=sys.stderr)
+
+
+def run_measured(command):
+    """The JSON object that a program prints, and the most memory it had, in bytes."""
     words = [str(word) for word in command]
-    try:
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    except OSError as error:
-        raise Failure(f"{words[0]}: {error.strerror}; build it, or name it with --octet") from error
-    if done.returncode != 0:
-        last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+    # Stderr goes to a file: a pipe that is not read before stdout ends would fill up and stop the program.
+    with tempfile.TemporaryFile() as errors:
+        try:
+            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
+        except OSError as error:
+            raise Failure(f"{words[0]}: {error.strerror}; build it, or name it with --octet") from error
+        with process:
+            out = process.stdout.read()
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        errors.seek(0)
+        said = errors.read().decode("utf-8", "replace")
+    if process.returncode != 0:
+        last = said.strip().splitlines()[-1:] or [f"exit code {process.returncode}"]
         raise Failure(f"{' '.join(words)}: {last[0]}")
     try:
-        return json.loads(done.stdout)
+        return json.loads(out), usage.ru_maxrss * 1024
     except ValueError as error:
         raise Failure(f"{' '.join(words)} printed no JSON: {error}") from error
+
+
+def run(command):
+    """The JSON object that a program prints."""
+    return run_measured(command)[0]
+
+
+@contextlib.contextmanager
+def reading(path, what):
+    """While an earlier result is used: whatever is missing or odd in it means that it is no such file."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise Failure(f"{path}: not a {what}") from error
 
 
 def machine_of(octet):
@@ -59,7 +90,15 @@ def machine_of(octet):
             "version": info["version"]}
 
 
-# --- tables ------------------------------------------------------------------------------------
+# --- numbers and tables ------------------------------------------------------------------------
+
+def count(x):
+    return f"{x:,.0f}"
+
+
+def percent(x):
+    return "" if x is None else f"{100 * x:.0f} %"
+
 
 def text_table(heads, rows):
     """Columns that line up; a head that begins with > stands above numbers."""
@@ -113,14 +152,18 @@ text{fill:#e4eaf1}.dim{fill:#9aa8b7}.paper{fill:#11161d}
 class Svg:
     """A drawing that grows element by element; coordinates are pixels from the upper left corner."""
 
-    def __init__(self, width, height, title, description):
+    def __init__(self, width, height, title, description, style=STYLE, is_card=False):
         self.parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
             'role="img" aria-labelledby="title desc">',
             f'<title id="title">{html.escape(title)}</title>',
             f'<desc id="desc">{html.escape(description)}</desc>',
-            f"<style>\n{STYLE}\n</style>",
-            f'<rect class="paper" width="{width}" height="{height}"/>']
+            f"<style>\n{style}\n</style>"]
+        if is_card:
+            # Half a pixel within, so that its border is one sharp pixel.
+            self.rect("paper", 0.5, 0.5, width - 1, height - 1, radius=8)
+        else:
+            self.parts.append(f'<rect class="paper" width="{width}" height="{height}"/>')
 
     def text(self, kind, x, y, content, anchor="start"):
         self.parts.append(f'<text class="{kind}" x="{x:.5g}" y="{y:.5g}" text-anchor="{anchor}">'
@@ -136,9 +179,11 @@ class Svg:
         self.parts.append(f'<circle class="{kind}" cx="{x:.5g}" cy="{y:.5g}" r="{radius:.3g}">'
                           f"<title>{html.escape(what)}</title></circle>")
 
-    def rect(self, kind, x, y, width, height, what=""):
-        self.parts.append(f'<rect class="{kind}" x="{x:.5g}" y="{y:.5g}" width="{width:.5g}" height="{height:.5g}">'
-                          f"<title>{html.escape(what)}</title></rect>")
+    def rect(self, kind, x, y, width, height, what="", radius=0):
+        corners = f' rx="{radius:g}"' if radius else ""
+        end = f"><title>{html.escape(what)}</title></rect>" if what else "/>"
+        self.parts.append(f'<rect class="{kind}" x="{x:.5g}" y="{y:.5g}" width="{width:.5g}" height="{height:.5g}"'
+                          f"{corners}{end}")
 
     def finish(self):
         return "\n".join(self.parts) + "\n</svg>\n"

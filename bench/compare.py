@@ -4,25 +4,24 @@
 
 Runs `octet bench step` and the peers (peers.py) by turns for several rounds, each measurement in a process of its
 own, so that what disturbs the machine for a while disturbs all of them; medians are reported. A peer first tries
-batch sizes and memory layouts for a moment and goes on with the fastest.
+batch sizes and memory layouts for a moment; the best two of this trial are timed, and the better one is reported.
 
 Needs Python's standard library alone; the peers need PyTorch, in this interpreter, in /usr/bin/python3 or in
 the one named with --python. Without it Octet is shown alone.
 """
 import argparse
 import datetime
-import html
 import json
-import os
 import pathlib
 import shutil
 import statistics
 import subprocess
 import sys
-import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
+sys.dont_write_bytecode = True
+from common import (OCTET, ROOT, Failure, Progress, Svg, complain, count, markdown_table, nice_step, percent, reading,
+                    rewrite, run, run_measured, text_table)
+
 TRIAL_S = 0.4  # for each setting that a peer may choose from, twice
 
 # Rows of the table, in its order. A peer runs at its best, or as it is installed: no option set.
@@ -40,66 +39,22 @@ WANTED_SHARE = [("octet-int8", 0.65), ("octet-fp32", 0.59)]
 WANTED_WORKSPACE = 3.5  # fp32's over int8's
 
 
-class Failure(Exception):
-    pass
-
-
-# --- progress ----------------------------------------------------------------------------------
-
-class Progress:
-    """One line on stderr: redrawn on a terminal, only new phases elsewhere."""
-
-    def __init__(self):
-        self.is_terminal, self.started, self.phase = sys.stderr.isatty(), time.monotonic(), None
-
-    def seconds(self):
-        return time.monotonic() - self.started
-
-    def say(self, phase, what):
-        if self.is_terminal:
-            print(f"\r\033[K{phase}: {what}, {self.seconds():.0f} s so far", end="", file=sys.stderr, flush=True)
-        elif phase != self.phase:
-            print(phase, file=sys.stderr, flush=True)
-        self.phase = phase
-
-    def clear(self):
-        if self.is_terminal:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
-
-
 # --- measuring ---------------------------------------------------------------------------------
 
-def run(command):
-    """A program's JSON object and the most memory it had."""
-    with subprocess.Popen([str(part) for part in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True) as process:
-        # Both programs write a few lines to stderr at most, so it cannot fill up meanwhile.
-        out, err = process.stdout.read(), process.stderr.read()
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        last = err.strip().splitlines()[-1:] or [f"exit code {process.returncode}"]
-        raise Failure(f"{' '.join(str(part) for part in command)}: {last[0]}")
-    try:
-        return json.loads(out), usage.ru_maxrss * 1024
-    except ValueError as error:
-        raise Failure(f"{command[0]} printed no JSON ({error})") from error
-
-
 def time_octet(octet, precision, seconds):
-    value, memory = run([octet, "bench", "step", "--precision", precision, "--seconds", seconds, "--json"])
+    value, memory = run_measured([octet, "bench", "step", "--precision", precision, "--seconds", seconds, "--json"])
     return {**value["rows"][0], "memory_bytes": memory, "nodes": value["nodes"], "batch": value["config"]["batch"]}
 
 
 def count_parameters(octet, norm):
-    value, _ = run([octet, "train", "--norm", norm, "--nodes", 1, "--momentum", "local", "--epochs", 1, "--batch", 32,
-                    "--data", "synthetic:samples=32", "--db", "none", "--json"])
+    value = run([octet, "train", "--norm", norm, "--nodes", 1, "--momentum", "local", "--epochs", 1, "--batch", 32,
+                 "--data", "synthetic:samples=32", "--db", "none", "--json"])
     return value["n_parameters"]
 
 
 def time_peer(python, peer, setting, seconds):
     return run([python, "-B", ROOT / "bench" / "peers.py", peer, "--batch", setting["batch"], "--layout",
-                setting["layout"], "--threads", setting["threads"], "--seconds", seconds])[0]
+                setting["layout"], "--threads", setting["threads"], "--seconds", seconds])
 
 
 def find_python(named):
@@ -142,7 +97,7 @@ def measure(options):
     found = {"date": datetime.date.today().isoformat(), "seconds": options.seconds, "machine": {}, "missing": None,
              "trials": {}, "parameters": {}, "rows": {}}
     octet = options.octet
-    cpu = run([octet, "info", "--json"])[0]["cpu"]
+    cpu = run([octet, "info", "--json"])["cpu"]
     found["machine"].update(cpu=cpu["brand"], threads=cpu["threads"], level=cpu["level"], torch=None, onednn=None)
     python = find_python(options.python) if options.only != "octet" else None
     settings = {}
@@ -252,16 +207,8 @@ def judge(rows):
 
 # --- showing it --------------------------------------------------------------------------------
 
-def count(x):
-    return f"{x:,.0f}"
-
-
 def times(x):
     return "" if x is None else f"{x:.1f} x" if x < 99.95 else f"{x:.0f} x"
-
-
-def percent(x):
-    return "" if x is None else f"{100 * x:.0f} %"
 
 
 def mebibytes(x):
@@ -307,24 +254,6 @@ def noise_line(summary):
     return f"{worst['name']} differs by {percent(worst['spread'])} between rounds: other programs were running"
 
 
-def text_table(heads, cells):
-    """Aligned columns; a head that begins with > stands for numbers."""
-    right = [head.startswith(">") for head in heads]
-    lines = [[head.lstrip(">") for head in heads], *cells]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
-
-    def join(line):
-        return "  ".join(cell.rjust(width) if r else cell.ljust(width)
-                         for cell, width, r in zip(line, widths, right)).rstrip()
-
-    return "\n".join([join(lines[0]), "─" * (sum(widths) + 2 * len(widths) - 2), *map(join, lines[1:])])
-
-
-def markdown_table(heads, cells):
-    rule = ["---:" if head.startswith(">") else "---" for head in heads]
-    return "\n".join("| " + " | ".join(line) + " |" for line in [[head.lstrip(">") for head in heads], rule, *cells])
-
-
 def text(summary):
     parts = [machine_line(summary), text_table(HEADS, row_cells(summary))]
     if summary["targets"]:
@@ -363,12 +292,6 @@ text{font-size:13px;fill:#1b2530}
 .floor{fill:none;stroke-dasharray:3 3;stroke:#2f66b0}"""
 
 
-def nice_step(most):
-    """Grid lines at 1, 2 or 5 times a power of ten, four to eight of them."""
-    power = 10.0 ** (len(str(int(most))) - 2)
-    return next(step * power for step in (1, 2, 5, 10, 20, 50, 100) if most / (step * power) <= 8)
-
-
 def group(key):
     """Under which heading of the chart a row stands."""
     return "octet" if key.startswith("octet-") else key.split("/")[1]
@@ -385,77 +308,56 @@ def chart(summary):
     bottom = top + pitch * len(rows) + heading * n_headings
     width, height = 900, bottom + 64
     most = max(max(row["samples_per_s"], row.get("floor_samples_per_s", 0)) for row in rows)
-    step = nice_step(most)
+    step = nice_step(most, 8)
 
     def x(speed):
         return round(left + (width - left - right) * speed / most, 1)
 
-    def put(kind, at_x, at_y, content, anchor="start"):
-        place = f'x="{at_x:g}" y="{at_y:g}" text-anchor="{anchor}"'
-        out.append(f'<text class="{kind}" {place}>{html.escape(content)}</text>')
-
-    def box(kind, at_x, at_y, wide, high, more=""):
-        out.append(f'<rect class="{kind}" x="{at_x:g}" y="{at_y:g}" width="{wide:g}" height="{high:g}"{more}/>')
-
     said = "; ".join(f"{row['name']} ({row['setting']}) {count(row['samples_per_s'])}" for row in rows)
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
-           f'height="{height}" role="img" aria-labelledby="title desc">',
-           '<title id="title">ResNet-20 training step: Octet against PyTorch, samples a second</title>',
-           f'<desc id="desc">{html.escape(said)}. {html.escape(machine_line(summary))}.</desc>',
-           f"<style>\n{STYLE}\n</style>"]
-    box("paper", 0.5, 0.5, width - 1, height - 1, ' rx="8"')
-    put("title", 24, 36, "ResNet-20 training step, samples a second")
-    put("dim", 24, 57, machine_line(summary))
+    svg = Svg(width, height, "ResNet-20 training step: Octet against PyTorch, samples a second",
+              f"{said}. {machine_line(summary)}.", STYLE, is_card=True)
+    svg.text("title", 24, 36, "ResNet-20 training step, samples a second")
+    svg.text("dim", 24, 57, machine_line(summary))
     if rows[0]["int8_ratio"]:
-        put("dim", width - 24, top - 8, "int8 against it", "end")
+        svg.text("dim", width - 24, top - 8, "int8 against it", "end")
     for i in range(int(most / step) + 1):
         at = x(i * step)
-        out.append(f'<line class="{"grid" if i else "axis"}" x1="{at:g}" y1="{top}" x2="{at:g}" y2="{bottom}"/>')
-        put("dim", at, bottom + 17, count(i * step), "middle")
+        svg.line("grid" if i else "axis", at, top, at, bottom)
+        svg.text("dim", at, bottom + 17, count(i * step), "middle")
     y, last = top + 6, "octet"
     for row in rows:
         kind = group(row["key"])
         if kind != last:
             # Paper behind the heading, so that the grid does not cross its words.
-            box("blank", left + 1, y, width - left - 25, heading - 6)
-            put("dim", left + 8, y + 20, GROUPS[kind])
+            svg.rect("blank", left + 1, y, width - left - 25, heading - 6)
+            svg.text("dim", left + 8, y + 20, GROUPS[kind])
             y, last = y + heading, kind
         is_octet = kind == "octet"
-        put("strong" if is_octet else "", left - 12, y + 11, row["name"], "end")
-        put("dim", left - 12, y + 26, row["setting"].removeprefix("as installed: "), "end")
+        svg.text("strong" if is_octet else "", left - 12, y + 11, row["name"], "end")
+        svg.text("dim", left - 12, y + 26, row["setting"].removeprefix("as installed: "), "end")
         speed, end = row["samples_per_s"], x(row["samples_per_s"])
         fill = row["key"].split("-")[1] if is_octet else kind
-        box(fill, left, y + 4, end - left, bar, ' rx="2"')
+        svg.rect(fill, left, y + 4, end - left, bar, radius=2)
         floor = row.get("floor_samples_per_s", 0)
         if floor > speed:
-            box("floor", end, y + 4.5, x(floor) - end, bar - 1)
+            svg.rect("floor", end, y + 4.5, x(floor) - end, bar - 1)
         if is_octet and end - left > 60:
-            put("inside", end - 8, y + 18.5, count(speed), "end")
+            svg.text("inside", end - 8, y + 18.5, count(speed), "end")
         else:
-            put("", end + 8, y + 18.5, count(speed))
+            svg.text("", end + 8, y + 18.5, count(speed))
         if row["int8_ratio"] and row["key"] != "octet-int8":
-            put("ratio", width - 24, y + 18.5, f"{row['int8_ratio']:.1f} ×", "end")
+            svg.text("ratio", width - 24, y + 18.5, f"{row['int8_ratio']:.1f} ×", "end")
         y += pitch
-    put("dim", 24, height - 18,
+    svg.text("dim", 24, height - 18,
         "Medians of alternating rounds. Dashed: the speed of the step's products alone, in the same run.")
-    return "\n".join(out) + "\n</svg>\n"
+    return svg.finish()
 
 
 # --- commands ----------------------------------------------------------------------------------
 
-def rewrite(path, summary):
-    """Puts the tables between the two marks of a document."""
-    document = path.read_text(encoding="utf-8")
-    if document.count(BEGIN) != 1 or document.count(END) != 1 or document.index(BEGIN) > document.index(END):
-        raise Failure(f"{path} must have one {BEGIN} and one {END} after it")
-    head, tail = document.split(BEGIN)[0], document.split(END)[1]
-    path.write_text(f"{head}{BEGIN}\n{markdown(summary)}\n{END}{tail}", encoding="utf-8")
-
-
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--octet", default=ROOT / "build" / "release" / "octet", metavar="PROGRAM",
-                        help="the program (build/release/octet)")
+    parser.add_argument("--octet", default=OCTET, metavar="PROGRAM", help="the program (build/release/octet)")
     parser.add_argument("--python", metavar="PROGRAM", help="an interpreter with PyTorch")
     parser.add_argument("--rounds", type=int, default=4, metavar="N", help="how often each is timed at most (4)")
     parser.add_argument("--seconds", type=float, default=1.5, metavar="X", help="for each time (1.5)")
@@ -475,26 +377,33 @@ def parse(arguments):
     return options
 
 
+def results(found):
+    """What there is to write of a measurement: the summary, the table and the drawing."""
+    summary = summarize(found)
+    return summary, text(summary), chart(summary)
+
+
 def main(arguments):
     options = parse(arguments)
     try:
         if options.source:
-            found = json.loads(pathlib.Path(options.source).read_text(encoding="utf-8"))["measurements"]
+            with reading(options.source, "step.json of bench/compare.py"):
+                earlier = json.loads(pathlib.Path(options.source).read_text(encoding="utf-8"))
+                summary, table, drawing = results(earlier["measurements"])
         else:
-            found = measure(options)
-        summary = summarize(found)
+            summary, table, drawing = results(measure(options))
         folder = options.out or (options.docs / "bench" if options.docs else ROOT / "build" / "bench")
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "step.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
-        (folder / "step.svg").write_text(chart(summary), encoding="utf-8")
+        (folder / "step.svg").write_text(drawing, encoding="utf-8")
         if options.docs:
-            rewrite(options.docs / "PERFORMANCE.md", summary)
+            rewrite(options.docs / "PERFORMANCE.md", "bench", markdown(summary))
     except (Failure, OSError) as error:
-        print(f"\ncompare.py: {error}", file=sys.stderr)
+        complain("compare.py", error)
         return 1
     except KeyboardInterrupt:
         return 130
-    print(json.dumps(summary) if options.json else text(summary), end="\n" if options.json else "")
+    print(json.dumps(summary) if options.json else table, end="\n" if options.json else "")
     if not options.json:
         print(f"\nwrote {folder / 'step.json'} and {folder / 'step.svg'}")
     return 0

@@ -4,7 +4,8 @@
 
 Runs `octet bench step` for every setting, each time in a process of its own, in several rounds; every other round goes
 backwards, so that what disturbs the machine for a while does not meet the same settings. Medians are reported. After
---minutes no further measurement is begun, but every setting is measured once.
+--minutes no further measurement is begun, but every setting is measured once. With --only a panel that was disturbed is
+measured again by itself.
 
 Needs Python's standard library alone.
 """
@@ -16,7 +17,8 @@ import statistics
 import sys
 
 sys.dont_write_bytecode = True
-from common import OCTET, ROOT, Failure, Progress, Svg, machine_of, markdown_table, nice_step, rewrite, run, text_table
+from common import (OCTET, ROOT, Failure, Progress, Svg, complain, count, machine_of, markdown_table, nice_step,
+                    percent, reading, rewrite, run, text_table)
 
 PRECISIONS = ("fp32", "int8")
 BATCH = 32  # where it is not what changes
@@ -61,7 +63,8 @@ def measure(options):
     """Everything that was measured, as it came: what summarize() and --from take."""
     progress = Progress()
     machine = machine_of(options.octet)
-    settings = settings_of(options.octet, machine["threads"], options.quick)
+    settings = [setting for setting in settings_of(options.octet, machine["threads"], options.quick)
+                if setting[0] in options.only]
     commands = list(dict.fromkeys(setting[2] for setting in settings))
     names = {command: f"{panel} {value}" for panel, value, command in reversed(settings)}
     found = {command: [] for command in commands}
@@ -78,6 +81,18 @@ def measure(options):
             "is_quick": options.quick, "rounds": max(map(len, found.values())), "took_s": round(progress.seconds(), 1),
             "settings": [{"panel": panel, "value": value, "options": list(command), "measurements": found[command]}
                          for panel, value, command in settings]}
+
+
+def measure_again(options, path, earlier):
+    """The panels of --only measured now, the others as they were in an earlier file from the same machine."""
+    if earlier["machine"] != machine_of(options.octet):
+        raise Failure(f"{path}: from another machine or version of octet; measure all panels")
+    now = measure(options)
+    settings = [setting for setting in earlier["settings"] if setting["panel"] not in options.only] + now["settings"]
+    return {**now, "date": " and ".join(sorted({*earlier["date"].split(" and "), now["date"]})),
+            "is_quick": earlier["is_quick"] or now["is_quick"], "rounds": max(earlier["rounds"], now["rounds"]),
+            "took_s": round(earlier["took_s"] + now["took_s"], 1),
+            "settings": sorted(settings, key=lambda setting: list(PANELS).index(setting["panel"]))}
 
 
 # --- what it means -----------------------------------------------------------------------------
@@ -101,14 +116,6 @@ def summarize(found):
 
 
 # --- showing it --------------------------------------------------------------------------------
-
-def count(x):
-    return f"{x:,.0f}"
-
-
-def percent(x):
-    return f"{100 * x:.0f} %"
-
 
 def mebibytes(x):
     return f"{x / 2**20:,.1f} MiB"
@@ -140,12 +147,13 @@ def machine_line(summary):
 
 def remarks(summary):
     """What a reader should know before believing the numbers."""
-    worst = max((row[precision]["spread"] for rows in summary["panels"].values() for row in rows
-                 for precision in PRECISIONS), default=0)
+    spread, worst = max(((row[precision]["spread"], f"{panel.capitalize()} {row['value']} in {precision}")
+                         for panel, rows in summary["panels"].items() for row in rows for precision in PRECISIONS),
+                        key=lambda each: each[0])
     said = [f"ResNet-20, batch {BATCH} where nothing else is said; {summary['rounds']} round"
             f"{'s, medians' if summary['rounds'] > 1 else ''}, {summary['took_s']:.0f} s in all"]
-    if worst > 0.2:
-        said.append(f"a setting differs by {percent(worst)} between rounds: other programs were running")
+    if spread > 0.2:
+        said.append(f"{worst} differs by {percent(spread)} between rounds: other programs were running")
     return said
 
 
@@ -243,6 +251,9 @@ def parse(arguments):
     parser.add_argument("--seconds", type=float, default=0.5, metavar="X", help="for each time and precision (0.5)")
     parser.add_argument("--minutes", type=float, default=6, metavar="X", help="no new measurement after that (6)")
     parser.add_argument("--quick", action="store_true", help="one short round of few settings: to see that it works")
+    parser.add_argument("--only", metavar="PANEL[,PANEL]",
+                        help=f"measure these ({', '.join(PANELS)}) and keep the others of an earlier grow.json: that of "
+                             "--from, or of the folder written to")
     parser.add_argument("--from", dest="source", metavar="FILE", help="show an earlier grow.json instead of measuring")
     parser.add_argument("--out", type=pathlib.Path, metavar="FOLDER", help="where grow.json and grow.svg go (build/bench)")
     parser.add_argument("--docs", nargs="?", type=pathlib.Path, const=ROOT / "docs", metavar="FOLDER",
@@ -251,31 +262,45 @@ def parse(arguments):
     options = parser.parse_args(arguments)
     if options.rounds < 1 or not options.seconds > 0 or not options.minutes > 0:
         parser.error("--rounds must be at least 1, --seconds and --minutes positive")
+    options.is_partial = options.only is not None
+    options.only = options.only.split(",") if options.is_partial else list(PANELS)
+    if not set(options.only) <= set(PANELS):
+        parser.error(f"--only must name panels: {', '.join(PANELS)}")
     if options.quick:
         options.rounds, options.seconds = 1, min(options.seconds, 0.1)
     return options
 
 
+def results(found):
+    """What there is to write of a measurement: the summary, the table and the drawing."""
+    summary = summarize(found)
+    return summary, text(summary), chart(summary)
+
+
 def main(arguments):
     options = parse(arguments)
+    folder = options.out or (options.docs / "bench" if options.docs else ROOT / "build" / "bench")
     try:
-        if options.source:
-            found = json.loads(pathlib.Path(options.source).read_text(encoding="utf-8"))["found"]
-        else:
-            found = measure(options)
-        summary = summarize(found)
-        folder = options.out or (options.docs / "bench" if options.docs else ROOT / "build" / "bench")
+        if options.source or options.is_partial:
+            path = pathlib.Path(options.source or folder / "grow.json")
+            with reading(path, "grow.json of bench/grow.py"):
+                earlier = json.loads(path.read_text(encoding="utf-8"))["found"]
+                summary, said, drawing = results(earlier)
+        if options.is_partial:
+            summary, said, drawing = results(measure_again(options, path, earlier))
+        elif not options.source:
+            summary, said, drawing = results(measure(options))
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "grow.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
-        (folder / "grow.svg").write_text(chart(summary), encoding="utf-8")
+        (folder / "grow.svg").write_text(drawing, encoding="utf-8")
         if options.docs:
             rewrite(options.docs / "PERFORMANCE.md", "grow", markdown(summary))
     except (Failure, OSError) as error:
-        print(f"\ngrow.py: {error}", file=sys.stderr)
+        complain("grow.py", error)
         return 1
     except KeyboardInterrupt:
         return 130
-    print(json.dumps(summary) if options.json else text(summary))
+    print(json.dumps(summary) if options.json else said)
     if not options.json:
         print(f"\nwrote {folder / 'grow.json'} and {folder / 'grow.svg'}")
     return 0

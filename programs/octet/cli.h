@@ -112,8 +112,8 @@ struct cli_guess {
 
 void cli_guess_from(struct cli_guess *guess, const char *candidate);
 
-/* Cuts "fp32,int8" in place (cmd_bench_step.c). Every name is checked; returns CLI_DONE or the exit code
- * of a mistake that it has reported. */
+/* Cuts "fp32,int8" in place (cmd_bench_step.c). Every name is checked; returns CLI_DONE or the exit
+ * code of a mistake that it has reported. */
 #define CLI_PRECISIONS_MOST 8
 int cli_precisions(struct cli *cli, char *list, const char **names, int *n_names);
 

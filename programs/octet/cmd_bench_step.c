@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/parallel.h"
 
 static const struct oct_option step_own[] = {
@@ -238,7 +239,7 @@ static oct_status choose(struct cli *cli, const char *precision, struct bench_ro
     return status;
 }
 
-/* The precisions take turns of this length. */
+/* The precisions take turns of this length; a long step makes them longer. */
 #define TURN_SECONDS 0.5
 
 static oct_status measure(struct cli *cli, const char *const *names, int n_names, int n_nodes,
@@ -262,10 +263,11 @@ static oct_status measure(struct cli *cli, const char *const *names, int n_names
         }
     }
     cli_progress_note("timing steps, about %g s", seconds * n_names);
-    const int n_turns = seconds > TURN_SECONDS ? (int)(seconds / TURN_SECONDS) : 1;
-    for (int turn = 0; turn < n_turns; turn++) {
+    const double turn = seconds < TURN_SECONDS ? seconds : TURN_SECONDS;
+    const double until = oct__seconds() + seconds * n_names;
+    while (status == OCT_OK && oct__seconds() < until) {
         for (int i = 0; i < n_names && status == OCT_OK; i++) {
-            status = oct__step_bench_run(benches[i], seconds / n_turns);
+            status = oct__step_bench_run(benches[i], turn);
         }
     }
     for (int i = 0; i < n_names; i++) {

@@ -3,9 +3,9 @@
  *
  * A gradient arrives in one or two parts, each as floats (f32, bf16) or as integers with a scale
  * for the tensor or one for each sample (s8, or s32 sums of a product). GRAD_JOIN writes their sum
- * as floats, GRAD_QUANTIZE as s8 or e8 rounded by chance. As with values, parts become floats a block at
- * a time, and are made twice rather than kept: once for the peak, once for the bytes. What a step
- * has most of, kernels make in registers, with the same bits.
+ * as floats, GRAD_QUANTIZE as s8 or e8 rounded by chance. As with values, parts become floats a
+ * block at a time, and are made twice rather than kept: once for the peak, once for the bytes. What
+ * a step has most of, kernels make in registers, with the same bits.
  */
 #include <string.h>
 

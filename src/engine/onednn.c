@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* onednn.c - convolutions through oneDNN 2.x; the only file that knows its API.
  *
- * Activations stay NHWC. Weights are repacked from our [out][in][row][column] to whatever layout the
- * chosen primitive wants: once a call, or once for many calls where they are kept; weight gradients are computed a shard at a time in
- * that layout, folded in shard order and brought back.
+ * Activations stay NHWC. Weights are repacked from our [out][in][row][column] to whatever layout
+ * the chosen primitive wants: once a call, or once for many calls where they are kept. Weight
+ * gradients are computed a shard at a time in that layout, folded in shard order and brought back.
  *
  * Three rules keep oneDNN out of trouble between our own threads (each learned from a hang or a
  * wrong result):
@@ -663,8 +663,8 @@ static oct_status point(dnnl_memory_t memory, void *at) {
     return check(dnnl_memory_set_data_handle(memory, at), "memory handle");
 }
 
-/* oneDNN clears the padding of packed weights whenever it is told where they are: for those that are
- * kept, once will do. */
+/* oneDNN clears the padding of packed weights whenever it is told where they are. Those that are
+ * kept are read by several lanes at once, so keep_weights has told it. */
 static oct_status point_weights(const struct oct__shard *s, dnnl_memory_t memory, void *at) {
     void *now = NULL;
     if (s->args->kept) {
@@ -849,7 +849,16 @@ static oct_status product(const struct oct__lane *lane, const struct oct__args *
     return OCT_OK;
 }
 
+/* Runs alone: every thread is told where the weights are before any of them reads. */
 static oct_status keep_weights(const struct oct__lane *lane, const struct oct__args *args) {
+    const struct plan *plan = args->handle;
+    for (int p = 0; p < 2; p++) {
+        for (int thread = 0; plan->parts[p].count > 0 && thread < plan->context->n_threads;
+             thread++) {
+            OCT_TRY(point(plan->parts[p].memories[(ptrdiff_t)thread * N_MEMORIES + WEIGHTS],
+                          args->kept));
+        }
+    }
     return oct__each_node(lane, args, pack_node);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench.c - times steps and their floors in turn on one trainer. */
+/* bench.c - times steps and their floors in turn on one trainer; looks at its memory and cost. */
 #include "train/bench.h"
 
 #include <stdio.h>
@@ -351,11 +351,12 @@ oct_status oct__bench_memory(const struct oct_config *config, int n_nodes, int n
         status = oct__trainer_step(trainer);
     }
     if (status == OCT_OK) {
+        const struct oct__lane_need evaluation = oct__program_need(cohort->eval_program);
         const struct oct__step_memory asked = {
             .state_bytes = cohort->state_bytes + trainer->gossip->state_bytes,
             .workspace_bytes = cohort->workspace_bytes + trainer->gossip->workspace_bytes,
-            .evaluation_bytes = (uint64_t)cohort->n_eval_lanes *
-                                oct__program_need(cohort->eval_program).total_bytes,
+            .evaluation_bytes =
+                (uint64_t)cohort->n_eval_lanes * evaluation.total_bytes + evaluation.kept_stride,
             .dataset_bytes = image_bytes(trainer->train) + image_bytes(trainer->test),
         };
         look(&asked, context);

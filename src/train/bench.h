@@ -24,13 +24,13 @@ struct oct__step_cost {
     uint64_t used_bytes; /* measured: how far steps write into the work_bytes that are planned */
     uint64_t workspace_bytes; /* planned: work, gradients of parameters, scratch */
     uint64_t state_bytes;     /* parameters, momentum, statistics: floats in every precision */
-    uint64_t
-        wire_bytes; /* a message; when nodes do not talk, of all parameters, as floats or bytes */
+    /* of a message; when nodes do not talk, of one with all parameters, as floats or bytes */
+    uint64_t wire_bytes;
 };
 
 /* A benchmark of one configuration. Several are open side by side and run a little at a time, each
- * in its turn, so that a noisy machine disturbs all alike; steps and floors are timed in turn for the
- * same reason. Medians of all rounds are reported. */
+ * in its turn, so that a noisy machine disturbs all alike; steps and floors are timed in turn for
+ * the same reason. Medians of all rounds are reported. */
 struct oct__step_bench;
 
 OCT_MUST_CHECK oct_status oct__step_bench_open(const struct oct_config *config, int n_nodes,
@@ -50,7 +50,7 @@ void oct__step_bench_close(struct oct__step_bench *bench);
 /* What a process that trains asks for: a measurement of the process can be held against it. */
 struct oct__step_memory {
     uint64_t state_bytes, workspace_bytes;
-    uint64_t evaluation_bytes; /* workspace of evaluations */
+    uint64_t evaluation_bytes; /* workspace of evaluations, and the weights they keep */
     uint64_t dataset_bytes;
 };
 

@@ -15,7 +15,8 @@
 #define WARM_UP_STEPS 3 /* of training: by then every quantizer has a range */
 #define TURN 0.02       /* seconds of a precision before it is another's turn */
 #define RUNS_LEAST 5
-#define PROFILE_PASSES 100
+#define PASSES_LEAST 5 /* of a profile */
+#define PASSES_MOST 100
 
 /* Times of one row, as many as there was time for. */
 struct times {
@@ -121,6 +122,11 @@ static oct_status stopped(void) {
     OCT_FAIL(CANCELLED, "inference benchmark: stopped");
 }
 
+static int is_stopped(const struct race *race) {
+    const struct oct__infer_report *report = race->report;
+    return report->is_stopped && report->is_stopped(report->context);
+}
+
 static oct_status tell(const struct race *race, int index, int batch) {
     const struct racer *racer = &race->racers[index];
     struct times runs = racer->runs, floors = racer->floors;
@@ -139,7 +145,8 @@ static oct_status tell(const struct race *race, int index, int batch) {
 }
 
 /* Calls of the same operation are one row. */
-static oct_status tell_profile(const struct race *race, int index, int batch, const double *calls) {
+static oct_status tell_profile(const struct race *race, int index, int batch, const double *calls,
+                               int n_passes) {
     const struct oct__program *program = race->racers[index].inference->program;
     double seconds[OCT_OP_COUNT] = {0}, total = 0.0;
     int n_calls[OCT_OP_COUNT] = {0};
@@ -154,7 +161,7 @@ static oct_status tell_profile(const struct race *race, int index, int batch, co
             .op = oct__op_info[op].name,
             .batch = batch,
             .n_calls = n_calls[op],
-            .ms = 1e3 * seconds[op] / PROFILE_PASSES,
+            .ms = 1e3 * seconds[op] / n_passes,
             .share = seconds[op] / total,
             .is_product = oct__op_info[op].is_product,
         };
@@ -171,11 +178,18 @@ static oct_status profile(const struct race *race, int index, int batch) {
     OCT_TRY(oct__alloc_array(inference->program->n_calls, sizeof(double), "profile", &memory));
     const struct oct__profile profile = {memory};
     oct_status status = OCT_OK;
-    for (int i = 0; i < PROFILE_PASSES && status == OCT_OK; i++) {
+    const double until = oct__seconds() + race->bench->seconds;
+    int n_passes = 0;
+    while (status == OCT_OK && n_passes < PASSES_MOST &&
+           (n_passes < PASSES_LEAST || oct__seconds() < until)) {
         status = oct__inference_profile(inference, race->rows, race->logits, &profile);
+        n_passes++;
+        if (status == OCT_OK && is_stopped(race)) {
+            status = stopped();
+        }
     }
     if (status == OCT_OK) {
-        status = tell_profile(race, index, batch, profile.seconds);
+        status = tell_profile(race, index, batch, profile.seconds, n_passes);
     }
     oct__free(memory);
     return status;
@@ -185,7 +199,6 @@ static oct_status profile(const struct race *race, int index, int batch) {
 
 static oct_status run_rounds(struct race *race) {
     const struct oct__infer_bench *bench = race->bench;
-    const struct oct__infer_report *report = race->report;
     const double until = oct__seconds() + bench->seconds * bench->n_precisions;
     const struct racer *last = &race->racers[bench->n_precisions - 1];
     while (last->runs.n < RUNS_LEAST || oct__seconds() < until) {
@@ -193,7 +206,7 @@ static oct_status run_rounds(struct race *race) {
             OCT_TRY(turn(race, &race->racers[i], 0, TURN));
             OCT_TRY(turn(race, &race->racers[i], 1, TURN / 4));
         }
-        if (report->is_stopped && report->is_stopped(report->context)) {
+        if (is_stopped(race)) {
             return stopped();
         }
     }

@@ -56,8 +56,7 @@ struct oct__cohort_lane {
     void *work, *grad, *scratch;
     struct oct__pick *picks; /* [batch], on the host */
     float *results;          /* [batch] losses, then hits, on the host */
-    double *
-        seconds; /* [n_calls] time of each call of a step, summed up; the caller's, NULL: not measured */
+    double *seconds;         /* [n_calls] of a step, summed up; the caller's, NULL: not measured */
 };
 
 /* Memory for a lane of `program` that reads `data`: a cohort's, or that of whoever runs a program of

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* inference.h - a trained network put to use: samples in, logits out, parameters as they are.
  *
- * Weights are quantized and packed when parameters are set, never with a batch. Samples of a batch
- * have nothing to do with each other (ranges and statistics are the running ones), so a batch is
+ * Weights are quantized when parameters are set, never with a batch, and packed then by engines that
+ * keep them so (oneDNN's products; our own integer products pack them with every batch). Samples of
+ * a batch have nothing to do with each other (ranges and statistics are the running ones), so a batch is
  * cut into chunks that threads walk through the whole network on their own: no thread waits for
  * another between layers, and what a layer writes is still in the cache when the next one reads it.
  * The size of a chunk follows from the batch alone, so the thread count changes no bit.

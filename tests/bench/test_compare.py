@@ -18,6 +18,18 @@ import compare  # noqa: E402
 from octet_cli import OCTET, check, contains, environment, equal, finish, has_json, lacks  # noqa: E402
 
 MIB = 2**20
+BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
+
+# An octet that fills any pipe with warnings before it prints a number or, if BROKEN is set, gives up.
+NOISY = r"""#!%(python)s
+import json, os, sys
+sys.stderr.write("warning: made up\n" * 2**16)
+if os.environ.get("BROKEN"):
+    sys.exit("octet: out of order")
+row = {"samples_per_s": 1500, "floor_samples_per_s": 2000, "share_of_floor": 0.75, "workspace_bytes": 2**20}
+print(json.dumps({"cpu": {"brand": "Made-up", "threads": 2, "level": "ref"}, "nodes": 2, "config": {"batch": 32},
+                  "rows": [row]}))
+"""
 
 
 def octet_rows(speeds, floor, workspace, memory):
@@ -151,23 +163,23 @@ box = [float(part) for part in root.get("viewBox").split()]
 right = max(float(rect.get("x")) + float(rect.get("width")) for rect in root.iter(SVG + "rect"))
 check(right <= box[2], f"chart: everything within {box[2]:g} ({right:g})")
 for most in (1, 9, 10, 99, 817, 2336, 99999):
-    lines = most / compare.nice_step(most)
-    check(1 <= lines <= 8, f"grid for {most}: {lines:.1f} lines of {compare.nice_step(most):g}")
+    lines = most / compare.nice_step(most, 8)
+    check(1 <= lines <= 8, f"grid for {most}: {lines:.1f} lines of {compare.nice_step(most, 8):g}")
 
 # --- the program -------------------------------------------------------------------------------
 
 
-def run(*arguments):
+def run(*arguments, timeout=300, **changes):
     command = [sys.executable, "-B", SOURCE / "bench" / "compare.py", *arguments]
     return subprocess.run([str(part) for part in command], check=False, capture_output=True, text=True,
-                          env=environment(), timeout=300)
+                          env=environment(**changes), timeout=timeout)
 
 
 with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name)
     (folder / "old.json").write_text(json.dumps({"measurements": CANNED}), encoding="utf-8")
     page = folder / "PERFORMANCE.md"
-    page.write_text(f"before\n\n{compare.BEGIN}\nold\n{compare.END}\n\nafter\n", encoding="utf-8")
+    page.write_text(f"before\n\n{BEGIN}\nold\n{END}\n\nafter\n", encoding="utf-8")
     done = run("--from", folder / "old.json", "--docs", folder)
     equal(done.returncode, 0, "--from, --docs: exit", done.stderr)
     contains(done.stdout, text, "--from: the table")
@@ -175,7 +187,7 @@ with tempfile.TemporaryDirectory() as name:
     equal(step["rows"], summary["rows"], "step.json")
     equal((folder / "bench" / "step.svg").read_text(encoding="utf-8"), compare.chart(summary), "step.svg")
     written = page.read_text(encoding="utf-8")
-    check(written.startswith("before\n\n" + compare.BEGIN) and written.endswith(compare.END + "\n\nafter\n")
+    check(written.startswith("before\n\n" + BEGIN) and written.endswith(END + "\n\nafter\n")
           and "old" not in written, "--docs: only what is between the marks changes", written)
     contains(written, "| Octet int8 | 2 nodes × batch 32 | 1,500 | 1.0 x | 75 % | 50 MiB |", "--docs: the table")
     again = run("--from", folder / "bench" / "step.json", "--docs", folder)
@@ -183,11 +195,37 @@ with tempfile.TemporaryDirectory() as name:
     page.write_text("no marks\n", encoding="utf-8")
     done = run("--from", folder / "old.json", "--docs", folder)
     equal([done.returncode, page.read_text(encoding="utf-8")], [1, "no marks\n"], "a page without marks stays")
-    contains(done.stderr, compare.BEGIN, "a page without marks")
+    contains(done.stderr, BEGIN, "a page without marks")
 
     done = run("--octet", folder / "none", "--out", folder)
     equal(done.returncode, 1, "a program that is not there: exit")
     contains(done.stderr, "none", "a program that is not there")
+    equal(len(done.stderr.splitlines()), 1, "a program that is not there: lines")
+
+    for content in ("{", "{}", "[]", "", '{"measurements": 1}', '{"measurements": {"rows": {"octet-int8": [{}]}}}',
+                    json.dumps({"measurements": {**CANNED, "machine": {}}}), "\udcff"):
+        (folder / "wrong.json").write_text(content, encoding="utf-8", errors="surrogateescape")
+        done = run("--from", folder / "wrong.json", "--out", folder / "wrong")
+        equal([done.returncode, done.stdout, done.stderr],
+              [1, "", f"compare.py: {folder / 'wrong.json'}: not a step.json of bench/compare.py\n"],
+              f"--from a file that says {content[:50]!r}")
+    check(not (folder / "wrong").exists(), "a wrong file: nothing is written")
+    done = run("--from", folder / "absent.json", "--out", folder)
+    equal([done.returncode, len(done.stderr.splitlines())], [1, 1], "--from a file that is not there: exit, lines")
+
+    noisy = folder / "noisy"
+    noisy.write_text(NOISY % {"python": sys.executable}, encoding="utf-8")
+    noisy.chmod(0o755)
+    done = run("--octet", noisy, "--only", "octet", "--rounds", 1, "--out", folder, "--json", timeout=60)
+    equal(done.returncode, 0, "a MiB on stderr does not stop a program: exit", done.stderr)
+    got = json.loads(done.stdout)
+    equal([(row["key"], row["samples_per_s"]) for row in got["rows"]], [("octet-int8", 1500), ("octet-fp32", 1500)],
+          "a MiB on stderr: rows")
+    check(all(MIB < row["memory_bytes"] < 1024 * MIB for row in got["rows"]),
+          f"a MiB on stderr: memory {[row['memory_bytes'] for row in got['rows']]}")
+    done = run("--octet", noisy, "--only", "octet", "--out", folder, timeout=60, BROKEN="1")
+    equal([done.returncode, done.stderr], [1, f"compare.py: {noisy} info --json: octet: out of order\n"],
+          "a program that fails after a MiB of warnings: its last line")
     if has_json():
         done = run("--octet", OCTET, "--python", "/bin/false", "--rounds", 3, "--minutes", 0, "--seconds", 0.02,
                    "--out", folder, "--json")

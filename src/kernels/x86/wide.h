@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wide.h - one vector of floats as wide as the CPU level has it, and the few things done with it.
  *
- * Every file of this folder is compiled for avx2 and for avx512, or for the level that its name ends
- * in, with OCT_ISA naming the level and the level's compiler flags; LANES is 8 under avx2 and 16
- * under avx512. `+ - * /` are the compiler's
- * own on these types. No operation here may round differently from its scalar counterpart: that is
- * what keeps variants bit-identical to ref/. (The one fused multiply-add is where the product is
- * exact.)
+ * Every file of this folder is compiled for avx2 and for avx512, or for the level that its name
+ * ends in, with OCT_ISA naming the level and the level's compiler flags; LANES is 8 under avx2 and
+ * 16 under avx512. `+ - * /` are the compiler's own on these types. No operation here may round
+ * differently from its scalar counterpart: that is what keeps variants bit-identical to ref/. (The
+ * one fused multiply-add is where the product is exact.)
  */
 #ifndef OCT_KERNELS_X86_WIDE_H
 #define OCT_KERNELS_X86_WIDE_H
