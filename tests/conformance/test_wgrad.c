@@ -112,7 +112,8 @@ static double check(struct oct__engine *engine, const struct shape *s, float zer
     struct oct__tensor dy =
         tensor_new(OCT_DTYPE_BF16, s->n, slide(s->h, s), slide(s->w, s), s->out);
     struct oct__tensor grid = vector_new(OCT_GRID), dw[3];
-    const union oct__attr attr = {.conv = {s->kernel, s->stride, s->pad, 1}};
+    const union oct__attr attr = {
+        .conv = {.kernel = s->kernel, .stride = s->stride, .pad = s->pad, .groups = 1}};
     fill_bytes(x, dice);
     set_grid(grid, 0.0123F, zero);
     uint16_t *halves = dy.at;
@@ -220,7 +221,7 @@ static void served(void **state) {
     const struct oct__args good = {
         .t = {of(OCT_DTYPE_U8, 2, 4, 4, 16), of(OCT_DTYPE_F32, 1, 1, 1, OCT_GRID),
               of(OCT_DTYPE_BF16, 2, 4, 4, 32), of(OCT_DTYPE_F32, 32, 3, 3, 16)},
-        .attr.conv = {3, 1, 1, 1},
+        .attr.conv = {.kernel = 3, .stride = 1, .pad = 1, .groups = 1},
     };
     struct oct__args args = good;
     assert_true(oct__wgrad_serves(&args));
