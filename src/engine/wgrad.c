@@ -292,7 +292,7 @@ static void multiply_shard(const struct oct__shard *s, const struct form *f, flo
 static void unpack(const struct oct__shard *s, const struct form *f, const float *sums) {
     const struct oct__grid *grid = oct__node_at(s, GRID);
     const float scale = grid->scale;
-    const size_t area = (size_t)(f->kernel * f->kernel), out_step = f->in * area;
+    const size_t area = (size_t)f->kernel * (size_t)f->kernel, out_step = f->in * area;
     float *dw = oct__node_at(s, DW);
     for (size_t o = 0; o < f->out; o += OCT_OUTER_OUT, dw += OCT_OUTER_OUT * out_step) {
         for (size_t i = 0; i < f->in; i += OCT_OUTER_IN, sums += area * OCT_OUTER_SUMS) {

@@ -447,8 +447,8 @@ CALL(clip_mask_s8) {
     k->clip_mask_s8(s->rows, p[0], s->zero, p[1]);
 }
 
-static const struct oct__case_buffer buffers_round_bf16_f32[] = {IN("x", ELEMENT),
-                                                                 OUT_OF(BF16, "y", ELEMENT)};
+static const struct oct__case_buffer buffers_round_bf16_f32[] = {
+    IN("x", ELEMENT), BUFFER("y", OUT, ELEMENT, BF16, .exact = 1)};
 
 CALL(round_bf16_f32) {
     k->round_bf16_f32(s->rows, p[0], p[1]);

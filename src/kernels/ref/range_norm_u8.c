@@ -34,7 +34,7 @@ struct extremes {
 static struct extremes chunk_extremes(const struct sample *s, size_t group, size_t first,
                                       size_t length) {
     struct extremes e = {0};
-    for (size_t i = first; i < first + length; i++) {
+    for (size_t i = first; s->hw > 0 && i < first + length; i++) {
         size_t at = i % s->hw * s->c + group + i / s->hw;
         float value = value_at(s, at);
         if (i == first || value > e.high) {
@@ -122,7 +122,7 @@ struct gradient {
 
 /* dx without a share. */
 static float direct(const struct gradient *d, size_t at) {
-    size_t j = at % d->x.c, g = j / (d->x.c / d->x.groups);
+    size_t j = at % d->x.c, g = j * d->x.groups / d->x.c;
     float x = value_at(&d->x, at), dy = d->dy_scale * (float)d->dy[at], a = d->v[j] * x;
     float t = a * SIXTH + 0.5f;
     float slope = t >= 0.0f && t <= 1.0f ? SIXTH : 0.0f;
@@ -133,10 +133,10 @@ static void put(const struct gradient *d, size_t at, float dx) {
     if (d->mask) {
         oct_clip_mask_f32__ref(1, &d->x.q[at], d->x.zero, &dx);
     }
-    if (d->halves) {
-        oct_round_bf16_f32__ref(1, &dx, &d->halves[at]);
-    } else {
+    if (d->floats) {
         d->floats[at] = dx;
+    } else {
+        oct_round_bf16_f32__ref(1, &dx, &d->halves[at]);
     }
 }
 

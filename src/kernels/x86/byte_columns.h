@@ -118,7 +118,7 @@ struct byte_steps {
 };
 
 INLINE struct byte_steps byte_steps_of(size_t rows, size_t c) {
-    size_t each = c <= BYTES && BYTES % c == 0 ? BYTES / c : 1;
+    size_t each = c > 0 && c <= BYTES && BYTES % c == 0 ? BYTES / c : 1;
     each = rows % each == 0 ? each : 1;
     return (struct byte_steps){rows / each, each, each * c, each * c};
 }
