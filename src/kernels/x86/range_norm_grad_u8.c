@@ -571,7 +571,7 @@ static void give_scattered(const struct gradient *a, const struct chunks *s, con
     for (size_t i = 0; i < total; i += LANES) {
         const size_t n = total - i < LANES ? total - i : LANES;
         struct gathered low = {.number = {0}}, high = low;
-        struct corrections to;
+        struct corrections to = {.at = {{0}}};
         float shares[LANES] = {0};
         for (size_t k = 0; k < n; k++) {
             to.at[0][k] = gather(a, &low, k, best[i + k].low, best[i + k].low_order);
