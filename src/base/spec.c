@@ -176,6 +176,10 @@ static oct_status set_option(const char *who, const struct oct__spec_option *row
         if (into) {
             memcpy(into + row->offset, &number, sizeof number);
         }
+    } else if (row->type == OCT_SPEC_TEXT) {
+        if (into) {
+            memcpy(into + row->offset, value, strlen(value) + 1);
+        }
     } else {
         int choice = 0;
         while (row->choices[choice] && strcmp(row->choices[choice], value) != 0) {
@@ -219,7 +223,8 @@ static oct_status walk(const char *who, const char *options, const struct oct__s
                      (int)(shown < SHOWN ? shown : SHOWN), at, list_keys(table, keys, sizeof keys));
         }
         size_t value_length = (size_t)(at + length - value);
-        if (value_length == 0 || value_length >= OCT_SPEC_VALUE) {
+        const size_t most = row->type == OCT_SPEC_TEXT ? OCT_SPEC_TEXT_MOST : OCT_SPEC_VALUE;
+        if (value_length == 0 || value_length >= most) {
             OCT_FAIL(INVALID, "%s: %s has %s, expected %s=VALUE", who, row->key,
                      value_length == 0 ? "no value" : "too long a value", row->key);
         }
@@ -228,7 +233,7 @@ static oct_status walk(const char *who, const char *options, const struct oct__s
             OCT_FAIL(INVALID, "%s: %s is given twice", who, row->key);
         }
         seen |= bit;
-        char copy[OCT_SPEC_VALUE];
+        char copy[OCT_SPEC_TEXT_MOST];
         memcpy(copy, value, value_length);
         copy[value_length] = '\0';
         OCT_TRY(set_option(who, row, copy, into));

@@ -16,15 +16,17 @@
 
 #include "base/fail.h"
 
-/* Longest name and longest value, NUL included. */
+/* Longest name and longest value, NUL included; a text may be longer than other values. */
 #define OCT_SPEC_NAME 64
 #define OCT_SPEC_VALUE 64
+#define OCT_SPEC_TEXT_MOST 1024
 
 /* What a member of the plug-in's struct is. */
 enum oct__spec_type {
     OCT_SPEC_INT,    /* int64_t in least … most */
     OCT_SPEC_REAL,   /* double in least … most */
     OCT_SPEC_CHOICE, /* int: the index into `choices` */
+    OCT_SPEC_TEXT,   /* char[OCT_SPEC_TEXT_MOST]: a path, say; it cannot have a comma in it */
 };
 
 struct oct__spec_option {

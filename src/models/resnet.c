@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 
+#include "base/spec.h"
+
 #define NAME_BYTES 64
 
 static int block(struct oct_graph *graph, const char *name, int x, int channels, int stride) {
@@ -39,16 +41,31 @@ int oct__resnet_stage(struct oct_graph *graph, const char *name, int x, int n_bl
     return x;
 }
 
-void oct__resnet_cifar(struct oct_graph *graph, int n_blocks, int width) {
+struct options {
+    int64_t width, blocks;
+};
+
+static const struct oct__spec_option table[] = {
+    {"width", OCT_SPEC_INT, offsetof(struct options, width), 1, 1024, NULL},
+    {"blocks", OCT_SPEC_INT, offsetof(struct options, blocks), 1, 64, NULL},
+    {NULL, OCT_SPEC_INT, 0, 0, 0, NULL},
+};
+
+oct_status oct__resnet_cifar(const struct oct_model_kind *kind, struct oct_graph *graph,
+                             const char *text, int n_blocks) {
+    struct options options = {.width = 16, .blocks = n_blocks};
+    OCT_TRY(oct__spec_read(kind->plugin.name, text, table, &options));
+    const int width = (int)options.width, blocks = (int)options.blocks;
     int x = oct_graph_input(graph);
     x = oct_graph_conv(graph, "stem", x,
                        (struct oct_conv){.channels = width, .kernel = 3, .pad = 1});
     x = oct_graph_norm(graph, "stem_norm", x);
     x = oct_graph_activation(graph, "stem_act", x);
-    x = oct__resnet_stage(graph, "stage1", x, n_blocks, width, 1);
-    x = oct__resnet_stage(graph, "stage2", x, n_blocks, 2 * width, 2);
-    x = oct__resnet_stage(graph, "stage3", x, n_blocks, 4 * width, 2);
+    x = oct__resnet_stage(graph, "stage1", x, blocks, width, 1);
+    x = oct__resnet_stage(graph, "stage2", x, blocks, 2 * width, 2);
+    x = oct__resnet_stage(graph, "stage3", x, blocks, 4 * width, 2);
     x = oct_graph_global_pool(graph, "pool", x);
     x = oct_graph_linear(graph, "classifier", x, oct_graph_classes(graph));
     oct_graph_output(graph, x);
+    return OCT_OK;
 }

@@ -18,8 +18,10 @@ static const struct {
     const char *name;
     size_t n_params;
     int n_products; /* convolutions and linear layers */
+    int n_relus;    /* that it has whatever the norm */
 } known[] = {
-    {"resnet20", 272474, 22},
+    {"resnet20", 272474, 22, 0}, {"resnet54", 758554, 52, 0},     {"resnet18", 11181642, 21, 0},
+    {"vgg11", 9491018, 10, 1},   {"mobilenetv2", 2296922, 58, 0},
 };
 
 static void build(struct oct_graph *g, const char *spec, const char *norm, int side, int channels,
@@ -82,7 +84,8 @@ static void every_norm_and_input(void **state) {
                 assert_int_equal(out->h, 1);
                 assert_int_equal(out->w, 1);
                 assert_int_equal(out->c, inputs[k].classes);
-                assert_int_equal(count_layers(&g, "relu") > 0, !oct__norm_at(j)->has_activation);
+                assert_int_equal(count_layers(&g, "relu") > (size_t)known[i].n_relus,
+                                 !oct__norm_at(j)->has_activation);
                 size_t norms = 0;
                 for (size_t l = 0; l < g.n_layers; l++) {
                     for (int p = 0; p < OCT_LAYER_PARAMS; p++) {
@@ -104,8 +107,9 @@ static void every_norm_and_input(void **state) {
     }
 }
 
-/* The first loss of a network that knows nothing is near ln(classes), and a few small steps on the
- * same samples make it smaller. */
+/* The first loss of a network that knows nothing is a small multiple of ln(classes), larger with the
+ * number of residual blocks, whose sums grow; a few
+ * small steps on the same samples make it smaller. */
 static void trains(void **state) {
     (void)state;
     for (int i = 0; oct__model_at(i); i++) {
@@ -117,7 +121,7 @@ static void trains(void **state) {
         EXPECT_OK(oct_config_set(config, "data", "synthetic:samples=8,size=16"));
         EXPECT_OK(oct_config_set(config, "batch", "8"));
         EXPECT_OK(oct_config_set(config, "augment", "none"));
-        EXPECT_OK(oct_config_set(config, "lr", "0.02"));
+        EXPECT_OK(oct_config_set(config, "lr", "0.003"));
         EXPECT_OK(oct_config_set(config, "schedule", "constant"));
         EXPECT_OK(oct_config_set(config, "epochs", "12"));
         EXPECT_OK(oct_config_set(config, "threads", "1"));
@@ -130,7 +134,7 @@ static void trains(void **state) {
         }
         print_message("%s: loss %.4f (ln 10 = 2.3026), after 12 steps %.4f\n",
                       oct__model_at(i)->plugin.name, first, last);
-        assert_true(first > 1.5 && first < 4.5);
+        assert_true(first > 1.5 && first < 10);
         assert_true(last < 0.9 * first);
         oct_trainer_destroy(trainer);
         oct_config_destroy(config);

@@ -109,6 +109,28 @@ static void refuses_options(void **state) {
     }
 }
 
+/* A text may be as long as a path; nothing but a comma ends it. */
+static void reads_texts(void **state) {
+    (void)state;
+    static const struct oct__spec_option texts[] = {
+        {"path", OCT_SPEC_TEXT, 0, 0, 0, NULL},
+        {NULL, OCT_SPEC_INT, 0, 0, 0, NULL},
+    };
+    char path[OCT_SPEC_TEXT_MOST] = "unset", longest[OCT_SPEC_TEXT_MOST + 8];
+    assert_int_equal(oct__spec_read("it", "/a b/ü:1", texts, path), OCT_OK);
+    assert_string_equal(path, "/a b/ü:1");
+    assert_int_equal(oct__spec_read("it", "path=/x=y", texts, path), OCT_OK);
+    assert_string_equal(path, "/x=y");
+    assert_int_equal(oct__spec_read("it", "path=", texts, path), OCT_STATUS_INVALID);
+    memset(longest, 'p', sizeof longest);
+    longest[OCT_SPEC_TEXT_MOST - 1] = '\0';
+    assert_int_equal(oct__spec_read("it", longest, texts, path), OCT_OK);
+    assert_string_equal(path, longest);
+    longest[OCT_SPEC_TEXT_MOST - 1] = 'p';
+    longest[OCT_SPEC_TEXT_MOST] = '\0';
+    assert_int_equal(oct__spec_read("it", longest, texts, path), OCT_STATUS_INVALID);
+}
+
 static void splits_names(void **state) {
     (void)state;
     char name[OCT_SPEC_NAME];
@@ -169,6 +191,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_options),
         cmocka_unit_test(refuses_options),
+        cmocka_unit_test(reads_texts),
         cmocka_unit_test(splits_names),
         cmocka_unit_test(reads_extreme_integers),
         cmocka_unit_test(numbers_ignore_the_locale),
