@@ -9,7 +9,7 @@
  *     cmd_help.c   help from the tables                 progress.c  what moves on a terminal
  *     man.c        octet.1 from the tables              table.c     aligned columns, numbers
  *     quant.c      quantizers, listed and summed up     opening.c   what a run is about to do
- *     summary.c    what it came to
+ *     training.c   a run from its data to its result    summary.c   what it came to
  *     database.c   where runs are on record             record.c    putting one there
  *     bench_*.c    parts of octet bench step            svg.c       drawings
  *
@@ -126,6 +126,9 @@ int cli_error(const struct cli *cli, enum cli_exit code, oct_status status, cons
 /* The same for what a library call left in oct_last_error. INVALID is wrong usage, CANCELLED an
  * interruption, the rest failures. */
 int cli_fail(const struct cli *cli, oct_status status);
+
+/* The exit code of that. */
+enum cli_exit cli_exit_of(oct_status status);
 
 /* Wrong usage: the line, and where to read more. */
 int cli_usage(const struct cli *cli, const char *format, ...) OCT_PRINTF(2, 3);
@@ -269,7 +272,7 @@ void cli_progress_note(const char *format, ...) OCT_PRINTF(1, 2); /* until the n
 void cli_progress_say(const char *format, ...) OCT_PRINTF(1, 2);  /* stays */
 void cli_progress_clear(void);
 
-/* --- a training run (opening.c, summary.c) -------------------------------------------------- */
+/* --- a training run (training.c, opening.c, summary.c) -------------------------------------- */
 
 /* A run as the command sees it. */
 struct cli_run {
@@ -277,14 +280,46 @@ struct cli_run {
     struct oct_result result;
     struct cli_quantizers quantizers; /* of a run that is traced */
     int stopped;                      /* by Ctrl-C, before its end */
+    char reason[512];                 /* why it failed */
 };
+
+/* The samples of a run, or of several. */
+struct cli_data {
+    struct oct_dataset *train, *test;
+};
+
+oct_status cli_data_open(struct cli_data *data, const struct cli *cli,
+                         const struct oct_config *config);
+void cli_data_close(struct cli_data *data);
+
+/* How a run is carried out. */
+struct cli_record;
+struct cli_training {
+    const struct cli *cli;
+    const struct cli_data *data;
+    struct cli_record *record; /* NULL: not recorded */
+    const char *save;          /* file for the model; NULL: not saved */
+    int traced;                /* its quantizers are */
+    int opens;                 /* says what it is about to do */
+    oct_progress_fn *show;     /* shows progress; NULL: cli_progress_train does */
+    void *show_context;
+    int refused; /* set to the exit code of what has been reported already: a database that cannot be
+                    used; or else CLI_DONE */
+};
+
+/* What can be wrong with the options of a run before its data is read: the graph, and the folder of
+ * its checkpoints. Reports it; returns the exit code. */
+int cli_training_check(const struct cli *cli, const struct oct_config *config);
+
+/* The run, from a trainer's creation to its end. OK also when Ctrl-C stopped it: then it was
+ * evaluated as it was (run->stopped). A failure's text is in run->reason. */
+oct_status cli_training_run(struct cli_training *training, struct cli_run *run);
 
 /* All that octet train found out. */
 struct cli_report {
     struct cli_run first, second;
-    const char *compare; /* the second's precision; NULL: there is none */
-    oct_status failure;  /* of the second, and why */
-    char reason[512];
+    const char *compare;    /* the second's precision; NULL: there is none */
+    oct_status failure;     /* of the second */
     const char *saved;      /* file of the model */
     const char *checkpoint; /* folder that has one; NULL: none was written */
     const char *database;   /* that the run is recorded in, and its number there; NULL: none */

@@ -13,8 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <octet/topology.h>
-
 static const struct oct_option own[] = {
     {.name = "compare",
      .placeholder = "PRECISION",
@@ -42,98 +40,6 @@ static const struct cli_example examples[] = {
     {NULL, NULL},
 };
 
-/* --- a run ---------------------------------------------------------------------------------- */
-
-/* The samples, read once for both runs. */
-struct data {
-    struct oct_dataset *train, *test;
-};
-
-/* What the callback needs to know: Ctrl-C counts while training, not while the result of what was
- * learned is being evaluated. */
-struct watch {
-    const struct oct_trainer *trainer;
-    struct cli_quantizers *quantizers; /* NULL: not traced */
-    struct cli_record *record;         /* NULL: not recorded */
-    int may_stop;
-    int said;
-};
-
-static int watch_progress(const struct oct_progress *progress, void *context) {
-    struct watch *watch = context;
-    const int ended = progress->phase == OCT_PHASE_EPOCH_END;
-    const int stops = cli_interrupted() && watch->may_stop;
-    if (watch->quantizers && ended) {
-        cli_quantizers_read(watch->quantizers, watch->trainer);
-    }
-    if (!stops || ended) {
-        cli_progress_train(progress, watch->quantizers);
-    }
-    if (watch->record) {
-        cli_record_epoch(watch->record, progress);
-    }
-    if (stops && !watch->said) {
-        cli_progress_say("stopping after this step; once more ends it at once");
-        watch->said = 1;
-    }
-    return stops;
-}
-
-/* A graph that cannot be is found out before any data is read. */
-static oct_status check_topology(const struct oct_config *config) {
-    if (!cli_talks(config)) {
-        return OCT_OK;
-    }
-    struct oct_topology *topology;
-    oct_status status = cli_topology(config, &topology);
-    if (status == OCT_OK) {
-        oct_topology_destroy(topology);
-    }
-    return status;
-}
-
-static oct_status open_data(const struct cli *cli, struct data *data) {
-    const char *name = oct_config_get(cli->config, "data"), *folder = cli_data_folder(cli);
-    cli_progress_note("reading %s", name);
-    oct_status status = oct_dataset_open(name, folder, OCT_SPLIT_TRAIN, &data->train);
-    return status == OCT_OK ? oct_dataset_open(name, folder, OCT_SPLIT_TEST, &data->test) : status;
-}
-
-static oct_status make_trainer(const struct oct_config *config, const struct data *data,
-                               struct watch *watch, struct oct_trainer **out) {
-    const struct oct_hooks hooks = {.progress = watch_progress,
-                                    .progress_context = watch,
-                                    .train = data->train,
-                                    .test = data->test};
-    oct_status status = oct_trainer_create(config, &hooks, out);
-    if (status == OCT_OK) {
-        watch->trainer = *out;
-    }
-    return status;
-}
-
-/* Trains and evaluates; an interrupted run is evaluated as it is, and is no failure. */
-static oct_status train_once(struct cli_run *run, struct oct_trainer *trainer, struct watch *watch,
-                             const char *save) {
-    cli_progress_nodes(cli_nodes(run->config));
-    if (watch->quantizers) {
-        oct_trainer_watch(trainer);
-    }
-    watch->may_stop = 1;
-    oct_status status = oct_trainer_run(trainer);
-    watch->may_stop = 0;
-    run->stopped = status == OCT_STATUS_CANCELLED;
-    if (status == OCT_OK || run->stopped) {
-        cli_progress_note("evaluating");
-        status = oct_trainer_result(trainer, &run->result);
-    }
-    if (status == OCT_OK && save) {
-        status = oct_trainer_save(trainer, save);
-    }
-    cli_progress_clear();
-    return status;
-}
-
 /* --- before: what the command line asks for --------------------------------------------------- */
 
 /* A run of hours must not end with "no such directory". A file is replaced by a new one, so its
@@ -153,31 +59,6 @@ static int check_save(const struct cli *cli, const char *path) {
     }
     if (access(place, W_OK) != 0) {
         return cli_error(cli, CLI_FAILED, OCT_STATUS_IO, "--save: cannot write into '%s': %s",
-                         place, strerror(errno));
-    }
-    return CLI_DONE;
-}
-
-/* The same for checkpoints. Their folder is made when it is not there, so the nearest one above it
- * that is there counts. */
-static int check_checkpoint(const struct cli *cli, const char *folder) {
-    char place[4096];
-    struct stat existing;
-    snprintf(place, sizeof place, "%s", folder);
-    while (stat(place, &existing) != 0 && errno == ENOENT) {
-        char *slash = strrchr(place, '/');
-        if (!slash || slash == place) {
-            snprintf(place, sizeof place, "%s", slash ? "/" : ".");
-            break;
-        }
-        *slash = '\0';
-    }
-    if (stat(place, &existing) == 0 && !S_ISDIR(existing.st_mode)) {
-        return cli_error(cli, CLI_FAILED, OCT_STATUS_IO, "--checkpoint: '%s' is not a folder",
-                         place);
-    }
-    if (access(place, W_OK | X_OK) != 0) {
-        return cli_error(cli, CLI_FAILED, OCT_STATUS_IO, "--checkpoint: cannot write into '%s': %s",
                          place, strerror(errno));
     }
     return CLI_DONE;
@@ -244,67 +125,44 @@ static int prepare(struct cli *cli, struct cli_report *report, struct oct_config
     if (code == CLI_DONE && report->saved) {
         code = check_save(cli, report->saved);
     }
-    const char *folder = oct_config_get(cli->config, "checkpoint");
-    if (code == CLI_DONE && *folder) {
-        code = check_checkpoint(cli, folder);
-    }
-    if (code == CLI_DONE) {
-        oct_status status = check_topology(cli->config);
-        code = status == OCT_OK ? CLI_DONE : cli_fail(cli, status);
-    }
-    return code;
+    return code == CLI_DONE ? cli_training_check(cli, cli->config) : code;
 }
 
 /* --- the command ---------------------------------------------------------------------------- */
 
 /* The run that the command is about, recorded; what goes wrong is reported. */
-static int run_first(struct cli *cli, struct cli_report *report, const struct data *data,
+static int run_first(struct cli *cli, struct cli_report *report, const struct cli_data *data,
                      struct cli_record *record) {
     struct cli_run *run = &report->first;
-    struct watch watch = {.quantizers = report->traced ? &run->quantizers : NULL, .record = record};
-    struct oct_trainer *trainer;
-    oct_status status = make_trainer(run->config, data, &watch, &trainer);
-    if (status != OCT_OK) {
-        return cli_fail(cli, status);
-    }
-    int code = cli_record_begin(record, cli, run->config);
-    if (code == CLI_DONE) {
-        cli_progress_clear();
-        if (!cli->quiet) {
-            cli_opening_print(run->config, data->train);
-        }
-        status = train_once(run, trainer, &watch, report->saved);
-        code = status == OCT_OK ? CLI_DONE : cli_fail(cli, status);
-        cli_record_end(record, status, run->stopped, &run->result);
-    }
-    oct_trainer_destroy(trainer);
+    struct cli_training training = {
+        .cli = cli,
+        .data = data,
+        .record = record,
+        .save = report->saved,
+        .traced = report->traced,
+        .opens = !cli->quiet,
+    };
+    oct_status status = cli_training_run(&training, run);
     const char *folder = oct_config_get(run->config, "checkpoint");
     report->checkpoint = *folder && (run->stopped || run->result.epochs > 0) ? folder : NULL;
     report->number = record->number;
     report->database = record->number > 0 ? record->database.path : NULL;
     report->stopped = run->stopped;
-    return code;
+    if (training.refused != CLI_DONE || status == OCT_OK) {
+        return training.refused;
+    }
+    return cli_error(cli, cli_exit_of(status), status, "%s", run->reason);
 }
 
 /* The one it is compared with; a failure is kept for the report. */
-static void run_second(struct cli_report *report, const struct data *data) {
-    struct cli_run *run = &report->second;
-    struct watch watch = {.trainer = NULL};
-    struct oct_trainer *trainer;
-    report->failure = make_trainer(run->config, data, &watch, &trainer);
-    if (report->failure == OCT_OK) {
-        report->failure = train_once(run, trainer, &watch, NULL);
-    }
-    if (report->failure != OCT_OK) {
-        snprintf(report->reason, sizeof report->reason, "%s", oct_last_error());
-    }
-    if (watch.trainer) {
-        oct_trainer_destroy(trainer);
-    }
-    report->stopped = run->stopped;
+static void run_second(const struct cli *cli, struct cli_report *report,
+                       const struct cli_data *data) {
+    struct cli_training training = {.cli = cli, .data = data};
+    report->failure = cli_training_run(&training, &report->second);
+    report->stopped = report->second.stopped;
 }
 
-static int run_both(struct cli *cli, struct cli_report *report, const struct data *data,
+static int run_both(struct cli *cli, struct cli_report *report, const struct cli_data *data,
                     struct cli_record *record) {
     if (report->compare) {
         cli_progress_heading("run 1 of 2: %s, %s", oct_config_get(cli->config, "precision"),
@@ -321,7 +179,7 @@ static int run_both(struct cli *cli, struct cli_report *report, const struct dat
     }
     cli_progress_heading("run 2 of 2: %s, %s", report->compare,
                          oct_config_get(report->second.config, "norm"));
-    run_second(report, data);
+    run_second(cli, report, data);
     return CLI_DONE;
 }
 
@@ -341,11 +199,10 @@ static void say_how_to_go_on(const struct cli *cli, const struct cli_report *rep
 }
 
 static int train_and_report(struct cli *cli, struct cli_report *report, struct cli_record *record) {
-    struct data data = {NULL, NULL};
-    oct_status status = open_data(cli, &data);
+    struct cli_data data = {NULL, NULL};
+    oct_status status = cli_data_open(&data, cli, cli->config);
     int code = status == OCT_OK ? run_both(cli, report, &data, record) : cli_fail(cli, status);
-    oct_dataset_close(data.train);
-    oct_dataset_close(data.test);
+    cli_data_close(&data);
     if (code != CLI_DONE) {
         return code;
     }
@@ -360,7 +217,7 @@ static int train_and_report(struct cli *cli, struct cli_report *report, struct c
         plain.json = 0;
         fflush(stdout);
         return cli_error(&plain, CLI_FAILED, report->failure, "--compare %s: %s", report->compare,
-                         report->reason);
+                         report->second.reason);
     }
     return report->stopped && code == CLI_DONE ? CLI_INTERRUPTED : code;
 }

@@ -80,14 +80,21 @@ int cli_error(const struct cli *cli, enum cli_exit code, oct_status status, cons
     return (int)code;
 }
 
-int cli_fail(const struct cli *cli, oct_status status) {
-    enum cli_exit code = CLI_FAILED;
-    if (status == OCT_STATUS_INVALID) {
-        code = CLI_USAGE;
-    } else if (status == OCT_STATUS_CANCELLED) {
-        code = CLI_INTERRUPTED;
+enum cli_exit cli_exit_of(oct_status status) {
+    switch (status) {
+    case OCT_OK:
+        return CLI_DONE;
+    case OCT_STATUS_INVALID:
+        return CLI_USAGE;
+    case OCT_STATUS_CANCELLED:
+        return CLI_INTERRUPTED;
+    default:
+        return CLI_FAILED;
     }
-    return cli_error(cli, code, status, "%s", oct_last_error());
+}
+
+int cli_fail(const struct cli *cli, oct_status status) {
+    return cli_error(cli, cli_exit_of(status), status, "%s", oct_last_error());
 }
 
 int cli_usage(const struct cli *cli, const char *format, ...) {

@@ -232,7 +232,7 @@ static struct cli_json *compare_json(const struct cli_report *report) {
     if (report->failure != OCT_OK) {
         struct cli_json *error = cli_json_object();
         cli_json_text(error, "status", oct_status_name(report->failure));
-        cli_json_text(error, "message", report->reason);
+        cli_json_text(error, "message", report->second.reason);
         cli_json_put(object, "error", error);
         return object;
     }
