@@ -7,6 +7,8 @@
 #ifndef OCTET_CONFIG_H
 #define OCTET_CONFIG_H
 
+#include <stddef.h>
+
 #include <octet/status.h>
 
 #ifdef __cplusplus
@@ -39,6 +41,9 @@ OCT_API const struct oct_option *oct_option_find(const char *name);
 /* Choice `index` of an option of type CHOICE, or NULL past the end. */
 OCT_API const char *oct_option_choice(const struct oct_option *option, int index);
 
+/* Nonzero for an option that changes nothing about a run's result: threads, checkpoint, db … */
+OCT_API int oct_option_is_incidental(const char *name);
+
 /* A configuration with every option at its default. */
 OCT_API OCT_MUST_CHECK oct_status oct_config_create(struct oct_config **out);
 OCT_API void oct_config_destroy(struct oct_config *config);
@@ -57,6 +62,10 @@ OCT_API OCT_MUST_CHECK oct_status oct_config_set(struct oct_config *config, cons
  * complaint begins with FILE:LINE; then nothing of the file has been set. UNSUPPORTED in a build
  * without libyaml. */
 OCT_API OCT_MUST_CHECK oct_status oct_config_read(struct oct_config *config, const char *path);
+
+/* The same from memory; `name` stands for the file in messages. */
+OCT_API OCT_MUST_CHECK oct_status oct_config_parse(struct oct_config *config, const char *name,
+                                                   const char *text, size_t n_bytes);
 
 /* Sets the options of the run whose newest checkpoint is in `folder`, and `resume`. An option that
  * was set before and says otherwise is refused (INVALID), and then nothing has been set, save those

@@ -17,6 +17,7 @@
 #include "data/partition.h"
 #include "nn/recipe.h"
 #include "train/momentum.h"
+#include "train/schedule.h"
 
 /* The choices that are not plug-ins. */
 static const char *const precisions[] = {"int8", "fp32", "int8-sim", NULL};
@@ -267,6 +268,7 @@ static oct_status check_choice(int row, const char *value) {
 static oct_status check_plugin_options(int row, const char *value) {
     struct oct__recipe recipe;
     struct oct__compression compression;
+    struct oct__schedule schedule;
     oct_status status = OCT_OK;
     switch (rows[row].registry) {
     case OCT_PLUGIN_RECIPE:
@@ -277,6 +279,9 @@ static oct_status check_plugin_options(int row, const char *value) {
         break;
     case OCT_PLUGIN_PARTITION:
         status = oct__partition_check(value);
+        break;
+    case OCT_PLUGIN_SCHEDULE:
+        status = oct__schedule_read(value, &schedule);
         break;
     default:
         break;
@@ -408,7 +413,7 @@ oct_status oct_config_set(struct oct_config *config, const char *name, const cha
     return OCT_OK;
 }
 
-int oct__option_is_incidental(const char *name) {
+int oct_option_is_incidental(const char *name) {
     static const enum oct__option_index incidental[] = {
         OCT__OPTION_threads,   OCT__OPTION_checkpoint, OCT__OPTION_every,
         OCT__OPTION_resume,    OCT__OPTION_db,         OCT__OPTION_eval_nodes,

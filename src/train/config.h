@@ -36,9 +36,6 @@ struct oct_config {
     unsigned char is_set[OCT__OPTION_COUNT]; /* by oct_config_set, not by default */
 };
 
-/* Whether an option changes nothing about a run's result: threads, checkpoint, db … */
-int oct__option_is_incidental(const char *name);
-
 /* Whether the precision is int8 or its simulation. */
 int oct__config_is_int8(const struct oct_config *config);
 

@@ -5,7 +5,7 @@
  * the caller set, too, must say the same: going on with another learning rate is a new run, and is
  * refused rather than done in silence. What was left to its default then is left to it again, unless
  * the default has changed since: then the old one is set. Options that change nothing about the
- * result (oct__option_is_incidental) are the caller's where they were set.
+ * result (oct_option_is_incidental) are the caller's where they were set.
  */
 #include <string.h>
 
@@ -45,7 +45,7 @@ static oct_status apply(struct oct_config *config, const char *folder,
     }
     const int is_given = oct_config_is_set(config, option->name);
     if (is_given) {
-        return oct__option_is_incidental(option->name) ||
+        return oct_option_is_incidental(option->name) ||
                        same_value(option, oct_config_get(config, option->name), saved->value)
                    ? OCT_OK
                    : refuse(config, folder, option->name, saved->value);

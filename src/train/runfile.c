@@ -397,6 +397,15 @@ static oct_status read_all(int fd, const char *path, unsigned char *bytes, size_
     return OCT_OK;
 }
 
+oct_status oct_config_parse(struct oct_config *config, const char *name, const char *text,
+                            size_t n_bytes) {
+    if (!config || !name || !text) {
+        OCT_FAIL(INVALID, "oct_config_parse: the %s is NULL",
+                 !config ? "configuration" : (!name ? "name" : "text"));
+    }
+    return oct__runfile_parse(name, text, n_bytes, config);
+}
+
 oct_status oct_config_read(struct oct_config *config, const char *path) {
     if (!config || !path) {
         OCT_FAIL(INVALID, "oct_config_read: the %s is NULL", !config ? "configuration" : "path");

@@ -12,11 +12,16 @@
 struct oct__schedule {
     struct oct_plugin plugin;
     /* Factor of the highest rate at `progress` in [0, 1): the share of the run that is done. */
-    double (*factor)(double progress);
+    double (*factor)(double progress, double every);
+    double
+        every; /* an option of some: the share of the run from one change to the next; 0: of none */
 };
 
 const struct oct__schedule *oct__schedule_at(int index);
 const struct oct__schedule *oct__schedule_find(const char *name);
+
+/* The schedule that "halving:0.3" means. */
+OCT_MUST_CHECK oct_status oct__schedule_read(const char *spec, struct oct__schedule *out);
 
 /* The rate of step `step` of `n_steps`, warm-up included: a tenth of `rate` for the first epoch or
  * the first twentieth of the run, whichever is shorter. Progress counts steps, so that a run of two

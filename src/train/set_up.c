@@ -201,7 +201,7 @@ static uint64_t run_number(const struct oct_config *config) {
     oct__sha256_init(&sha);
     for (int i = 0; oct_option_at(i); i++) {
         const char *name = oct_option_at(i)->name, *value = oct_config_get(config, name);
-        if (!oct__option_is_incidental(name)) {
+        if (!oct_option_is_incidental(name)) {
             oct__sha256_add(&sha, name, strlen(name) + 1);
             oct__sha256_add(&sha, value, strlen(value) + 1);
         }
@@ -279,10 +279,7 @@ oct_status oct__trainer_set_up(struct oct_trainer *trainer, const struct oct_con
     if (config->resume[0]) { /* the options are those of the run that goes on */
         OCT_TRY(oct_config_resume(trainer->config, config->resume));
     }
-    trainer->schedule = oct__schedule_find(config->schedule);
-    if (!trainer->schedule) {
-        OCT_FAIL(NOT_FOUND, "schedule '%s' is not known; octet info lists them", config->schedule);
-    }
+    OCT_TRY(oct__schedule_read(config->schedule, &trainer->schedule));
     int n_threads = config->threads ? (int)config->threads : oct__parallel_width();
     trainer->n_threads = n_threads < OCT_PARALLEL_MOST ? n_threads : OCT_PARALLEL_MOST;
     trainer->n_nodes = (int)config->nodes;

@@ -121,7 +121,7 @@ static oct_status gossip(struct oct_trainer *trainer, int64_t step) {
 oct_status oct__trainer_step(struct oct_trainer *trainer) {
     const int64_t n_steps = trainer->epoch_steps * trainer->n_epochs;
     double begun = oct__seconds();
-    trainer->last_rate = oct__schedule_rate(trainer->schedule, trainer->rate, trainer->step,
+    trainer->last_rate = oct__schedule_rate(&trainer->schedule, trainer->rate, trainer->step,
                                             n_steps, trainer->epoch_steps);
     trainer->cohort->watch = trainer->watches && (trainer->step + 1) % trainer->epoch_steps == 0;
     const uint32_t step = (uint32_t)trainer->step;

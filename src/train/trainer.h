@@ -32,7 +32,7 @@ struct oct_trainer {
     struct oct_topology *topology; /* NULL: nobody talks */
     struct oct__gossip *gossip;
     struct oct__exchange *exchange;
-    const struct oct__schedule *schedule;
+    struct oct__schedule schedule;
     int n_nodes, n_threads, batch, n_epochs;
     double rate;
     int64_t epoch_steps;

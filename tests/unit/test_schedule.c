@@ -7,9 +7,9 @@
 
 static double rate_at(const char *name, double rate, int64_t step, int64_t n_steps,
                       int64_t epoch_steps) {
-    const struct oct__schedule *schedule = oct__schedule_find(name);
-    assert_non_null(schedule);
-    return oct__schedule_rate(schedule, rate, step, n_steps, epoch_steps);
+    struct oct__schedule schedule;
+    assert_int_equal(oct__schedule_read(name, &schedule), OCT_OK);
+    return oct__schedule_rate(&schedule, rate, step, n_steps, epoch_steps);
 }
 
 static void expect(const char *name, int64_t step, int64_t n_steps, int64_t epoch_steps,
@@ -67,6 +67,27 @@ static void halving(void **state) {
         expect("halving", 30 * k * epoch, n, epoch, 0.1 * pow(0.5, k));
     }
     expect("halving", n - 1, n, epoch, 0.1 / 64);
+    /* 30 of 100 epochs: three times */
+    for (int k = 1; k <= 3; k++) {
+        expect("halving:0.3", 30 * k * epoch - 1, 100 * epoch, epoch, 0.1 * pow(0.5, k - 1));
+        expect("halving:every=0.3", 30 * k * epoch, 100 * epoch, epoch, 0.1 * pow(0.5, k));
+    }
+    expect("halving:0.3", 100 * epoch - 1, 100 * epoch, epoch, 0.1 / 8);
+}
+
+static void wrong_options(void **state) {
+    (void)state;
+    static const char *const wrong[] = {"halving:0",   "halving:1.5",       "halving:x",
+                                        "step:0.3",    "halving:often=0.3", "halving:0.3x",
+                                        "constant:1,", "halving:nan"};
+    for (size_t i = 0; i < OCT_COUNT_OF(wrong); i++) {
+        struct oct__schedule schedule;
+        oct_status status = oct__schedule_read(wrong[i], &schedule);
+        print_message("%s: %s\n", wrong[i], oct_last_error());
+        assert_int_equal(status, OCT_STATUS_INVALID);
+    }
+    struct oct__schedule schedule;
+    assert_int_equal(oct__schedule_read("zigzag:0.1", &schedule), OCT_STATUS_NOT_FOUND);
 }
 
 static void cosine(void **state) {
@@ -103,13 +124,10 @@ static void rates_scale(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_hundred_epochs),
-        cmocka_unit_test(two_epochs),
-        cmocka_unit_test(a_few_steps),
-        cmocka_unit_test(halving),
-        cmocka_unit_test(cosine),
-        cmocka_unit_test(constant),
-        cmocka_unit_test(rates_scale),
+        cmocka_unit_test(two_hundred_epochs), cmocka_unit_test(two_epochs),
+        cmocka_unit_test(a_few_steps),        cmocka_unit_test(halving),
+        cmocka_unit_test(wrong_options),      cmocka_unit_test(cosine),
+        cmocka_unit_test(constant),           cmocka_unit_test(rates_scale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
