@@ -101,6 +101,34 @@ OCT_API OCT_MUST_CHECK oct_status oct_trainer_save(struct oct_trainer *trainer, 
  * agree: on any failure the model stays as it was. */
 OCT_API OCT_MUST_CHECK oct_status oct_trainer_load(struct oct_trainer *trainer, const char *path);
 
+/* A node as the last finished epoch left it; what is not known yet is NaN. */
+struct oct_node {
+    double loss, accuracy;     /* training, mean over the epoch's steps; accuracy in per cent */
+    double consensus_distance; /* |z_i - z|^2 / |z|^2; the run's is the mean of these */
+    double test_accuracy;      /* of its own model, per cent; NaN where it has not been tested:
+                                  oct_trainer_result tests (option eval_nodes) */
+    uint64_t bytes_sent;       /* so far */
+    int64_t n_samples;         /* training samples that it holds */
+};
+
+/* Node `node`; NOT_FOUND past the end. */
+OCT_API OCT_MUST_CHECK oct_status oct_trainer_node(const struct oct_trainer *trainer, int node,
+                                                   struct oct_node *out);
+
+/* An edge that has carried something, and what, so far. */
+struct oct_traffic {
+    int from, to;
+    uint64_t bytes, messages;
+};
+
+/* Edge `index`, by `from` and then `to`; NOT_FOUND past the end. Runs of more than 1,024 nodes count
+ * by node only, and have none. */
+OCT_API OCT_MUST_CHECK oct_status oct_trainer_edge(const struct oct_trainer *trainer, int64_t index,
+                                                   struct oct_traffic *out);
+
+/* How many training samples of class `label` node `node` holds; -1: no such node or class. */
+OCT_API int64_t oct_trainer_holding(const struct oct_trainer *trainer, int node, int label);
+
 /* A quantizer of an int8 run as the last watched step left it, mean over the nodes. */
 struct oct_quantizer {
     const char *layer; /* whose value, or the gradient of whose value, it quantizes */

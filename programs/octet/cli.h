@@ -356,6 +356,7 @@ int cli_database(const struct oct_config *config, struct cli_database *out);
 /* A run that is being recorded; nothing is when `runs` is NULL. */
 struct cli_record {
     struct oct_runs *runs;
+    struct oct_trainer *trainer; /* borrowed */
     int64_t number; /* of the run; 0: it is not on record */
     struct cli_database database;
 };
@@ -363,7 +364,7 @@ struct cli_record {
 /* Before training begins. What is wrong with a database that the user named is reported, and the
  * exit code returned; without the default one the run goes on, after a warning. */
 int cli_record_begin(struct cli_record *record, const struct cli *cli,
-                     const struct oct_config *config);
+                     const struct oct_config *config, struct oct_trainer *trainer);
 
 /* From the progress callback; phases other than OCT_PHASE_EPOCH_END are ignored. */
 void cli_record_epoch(struct cli_record *record, const struct oct_progress *progress);

@@ -18,17 +18,19 @@ static void give_up(struct cli_record *record) {
 }
 
 int cli_record_begin(struct cli_record *record, const struct cli *cli,
-                     const struct oct_config *config) {
+                     const struct oct_config *config, struct oct_trainer *trainer) {
     memset(record, 0, sizeof *record);
+    record->trainer = trainer;
     struct cli_database *database = &record->database;
     if (!cli_database(config, database) || (!oct_runs_available() && !database->is_named)) {
         return CLI_DONE; /* --db none, nowhere to put one, or a build that never has one */
     }
     oct_status status = oct_runs_open(database->path, &record->runs);
     if (status == OCT_OK) {
-        status = oct_runs_begin(record->runs, config, &record->number);
+        status = oct_runs_begin(record->runs, config, trainer, &record->number);
     }
     if (status == OCT_OK) {
+        oct_trainer_watch(trainer); /* clip rates of the epochs */
         return CLI_DONE;
     }
     if (!database->is_named) {
@@ -43,7 +45,7 @@ int cli_record_begin(struct cli_record *record, const struct cli *cli,
 
 void cli_record_epoch(struct cli_record *record, const struct oct_progress *progress) {
     if (record->runs && progress->phase == OCT_PHASE_EPOCH_END &&
-        oct_runs_epoch(record->runs, record->number, progress) != OCT_OK) {
+        oct_runs_epoch(record->runs, record->number, progress, record->trainer) != OCT_OK) {
         give_up(record);
     }
 }
@@ -59,8 +61,8 @@ void cli_record_end(struct cli_record *record, oct_status status, int stopped,
     } else {
         snprintf(outcome, sizeof outcome, "%s: %s", oct_status_name(status), oct_last_error());
     }
-    if (oct_runs_end(record->runs, record->number, outcome, status == OCT_OK ? result : NULL) !=
-        OCT_OK) {
+    if (oct_runs_end(record->runs, record->number, outcome, status == OCT_OK ? result : NULL,
+                     record->trainer) != OCT_OK) {
         give_up(record);
         return;
     }

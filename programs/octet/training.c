@@ -157,7 +157,7 @@ oct_status cli_training_run(struct cli_training *training, struct cli_run *run) 
     }
     watch.trainer = trainer;
     if (training->record) {
-        training->refused = cli_record_begin(training->record, training->cli, run->config);
+        training->refused = cli_record_begin(training->record, training->cli, run->config, trainer);
     }
     if (training->refused == CLI_DONE) {
         cli_progress_clear();

@@ -508,7 +508,7 @@ static oct_status average_row(struct oct__cohort *cohort, int home, int from, do
                                  cohort->stride[home]);
 }
 
-oct_status oct__cohort_average(struct oct__cohort *cohort, const double *weights,
+oct_status oct__cohort_average(struct oct__cohort *cohort, const double *weights, double *distances,
                                double *distance) {
     double weight = 0.0;
     for (int node = 0; node < cohort->config.n_nodes; node++) {
@@ -523,10 +523,15 @@ oct_status oct__cohort_average(struct oct__cohort *cohort, const double *weights
         norm += cohort->host_sum[i] * cohort->host_sum[i];
     }
     for (int node = 0; node < cohort->config.n_nodes; node++) {
+        double own = 0.0;
         OCT_TRY(read_row(cohort, OCT_HOME_PARAM, node));
         for (size_t i = 0; i < n; i++) {
             double d = (double)cohort->host_row[i] - cohort->host_sum[i];
-            apart += d * d;
+            own += d * d;
+        }
+        apart += own;
+        if (distances) {
+            distances[node] = norm == 0.0 ? 0.0 : own / norm;
         }
     }
     *distance = norm == 0.0 ? 0.0 : apart / cohort->config.n_nodes / norm;

@@ -121,9 +121,10 @@ OCT_MUST_CHECK oct_status oct__cohort_evaluate(struct oct__cohort *cohort, int n
                                                double *loss, double *accuracy);
 
 /* Forms the average model, sum x / sum u, and the relative distance of the nodes from it, which is
- * NaN when a parameter is not finite. `weights` NULL: all are 1. */
+ * NaN when a parameter is not finite. `weights` NULL: all are 1. `distances` (may be NULL) receives
+ * that of each node; `distance` is their mean. */
 OCT_MUST_CHECK oct_status oct__cohort_average(struct oct__cohort *cohort, const double *weights,
-                                              double *distance);
+                                              double *distances, double *distance);
 
 /* Copies a row of the average model (home PARAM or STAT) to the host. */
 OCT_MUST_CHECK oct_status oct__cohort_read_average(struct oct__cohort *cohort, enum oct__home home,

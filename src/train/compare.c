@@ -136,7 +136,7 @@ oct_status oct__compare_gradients(const struct oct_config *config, int n_recipes
     for (int i = 0; i < n_steps; i++) {
         OCT_TRY_TO(done, oct__trainer_step(exact));
     }
-    OCT_TRY_TO(done, oct__cohort_average(exact->cohort, NULL, &distance));
+    OCT_TRY_TO(done, oct__cohort_average(exact->cohort, NULL, NULL, &distance));
     OCT_TRY_TO(done, oct__cohort_read_average(exact->cohort, OCT_HOME_PARAM, params));
     OCT_TRY_TO(done, gradients(exact, n_steps, n_batches, g));
     status = OCT_OK;

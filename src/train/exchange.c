@@ -5,6 +5,17 @@
 #include "base/alloc.h"
 #include "compress/wire.h"
 
+static oct_status make_ledger(struct oct__exchange *exchange) {
+    const struct oct__gossip_config *config = &exchange->gossip->config;
+    struct oct_topology_info info = {.n_edges = 0};
+    if (config->topology) {
+        oct_topology_info(config->topology, &info);
+    } else if (config->algorithm->mixing == OCT_MIXING_AVERAGE) {
+        info.n_edges = 2 * (config->n_nodes - 1);
+    }
+    return oct__ledger_init(&exchange->ledger, config->n_nodes, info.n_edges);
+}
+
 oct_status oct__exchange_create(struct oct__gossip *gossip, const char *transport, uint64_t run,
                                 struct oct__exchange **out) {
     void *memory;
@@ -19,8 +30,11 @@ oct_status oct__exchange_create(struct oct__gossip *gossip, const char *transpor
     exchange->dense_bytes = oct__wire_dense(n_values);
     oct_status status =
         oct__transport_open(transport, gossip->config.n_nodes, &exchange->transport);
+    if (status == OCT_OK) {
+        status = make_ledger(exchange);
+    }
     if (status != OCT_OK) {
-        oct__free(exchange);
+        oct__exchange_destroy(exchange);
         return status;
     }
     *out = exchange;
@@ -36,6 +50,7 @@ void oct__exchange_destroy(struct oct__exchange *exchange) {
         engine->free(engine, exchange->arrived);
     }
     oct__transport_close(exchange->transport);
+    oct__ledger_fini(&exchange->ledger);
     oct__free(exchange->message);
     oct__free(exchange->packet);
     oct__free(exchange);
@@ -83,10 +98,11 @@ static oct_status packet_on_host(struct oct__exchange *exchange, int edge, const
     return OCT_OK;
 }
 
-static void count(struct oct__exchange *exchange, uint64_t n_messages, uint64_t length) {
-    exchange->traffic.messages += n_messages;
-    exchange->traffic.bytes += n_messages * length;
-    exchange->traffic.dense += n_messages * exchange->dense_bytes;
+static void count(struct oct__exchange *exchange, int from, int to, uint64_t length) {
+    exchange->traffic.messages++;
+    exchange->traffic.bytes += length;
+    exchange->traffic.dense += exchange->dense_bytes;
+    oct__ledger_count(&exchange->ledger, from, to, length);
 }
 
 /* Works out what every message of the round would be on the wire. Messages to several receivers are
@@ -95,18 +111,34 @@ static oct_status count_round(struct oct__exchange *exchange) {
     const struct oct__gossip *gossip = exchange->gossip;
     const struct oct__packet_form *form = oct__gossip_form(gossip);
     const struct oct__mix *mix = gossip->mix;
-    if (form->select == OCT_SELECT_ALL) {
-        count(exchange, (uint64_t)mix->n_edges, oct__wire_length(form, NULL));
-        return OCT_OK;
-    }
+    const int is_same = form->select == OCT_SELECT_ALL;
     const int per_edge = oct__gossip_is_per_edge(gossip);
+    uint64_t length = is_same ? oct__wire_length(form, NULL) : 0;
     for (int node = 0; node < mix->n_nodes; node++) {
         const int first = mix->out_start[node], end = mix->out_start[node + 1];
-        for (int at = first; at < end; at += per_edge ? 1 : end - first) {
-            const void *packet;
-            OCT_TRY(packet_on_host(exchange, mix->out_edge[at], &packet));
-            count(exchange, per_edge ? 1 : (uint64_t)(end - first), oct__wire_length(form, packet));
+        for (int at = first; at < end; at++) {
+            if (!is_same && (per_edge || at == first)) {
+                const void *packet;
+                OCT_TRY(packet_on_host(exchange, mix->out_edge[at], &packet));
+                length = oct__wire_length(form, packet);
+            }
+            count(exchange, node, mix->to[at], length);
         }
+    }
+    return OCT_OK;
+}
+
+/* Everybody's row to one node and the average back: what a reduction cannot do without. */
+static oct_status count_average(struct oct__exchange *exchange) {
+    struct oct__ledger *ledger = &exchange->ledger;
+    const int n_nodes = exchange->gossip->config.n_nodes;
+    for (int node = 1; node < n_nodes && oct__ledger_edges(ledger) < 2 * (n_nodes - 1); node++) {
+        OCT_TRY(oct__ledger_enter_edge(ledger, 0, node));
+        OCT_TRY(oct__ledger_enter_edge(ledger, node, 0));
+    }
+    for (int node = 1; node < n_nodes; node++) {
+        count(exchange, node, 0, exchange->dense_bytes);
+        count(exchange, 0, node, exchange->dense_bytes);
     }
     return OCT_OK;
 }
@@ -125,7 +157,7 @@ static oct_status send_edge(struct oct__exchange *exchange, int from, int to, in
                              &length));
     OCT_TRY(
         exchange->transport->kind->send(exchange->transport, from, to, exchange->message, length));
-    count(exchange, 1, length);
+    count(exchange, from, to, length);
     return OCT_OK;
 }
 
@@ -190,10 +222,12 @@ oct_status oct__exchange_round(struct oct__exchange *exchange, uint32_t round, u
         return OCT_OK;
     }
     OCT_TRY(oct__gossip_begin(gossip, round, step, is_dense));
+    if (mixing == OCT_MIXING_GOSSIP) {
+        OCT_TRY(oct__ledger_enter(&exchange->ledger, gossip->mix));
+    }
     OCT_TRY(oct__gossip_send(gossip));
     if (mixing == OCT_MIXING_AVERAGE) {
-        /* Everybody's row to one node and the average back: what a reduction cannot do without. */
-        count(exchange, 2 * ((uint64_t)gossip->config.n_nodes - 1), exchange->dense_bytes);
+        OCT_TRY(count_average(exchange));
     } else if (exchange->transport->kind->is_by_reference) {
         OCT_TRY(count_round(exchange));
     } else {

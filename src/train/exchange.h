@@ -10,6 +10,7 @@
 #define OCT_TRAIN_EXCHANGE_H
 
 #include "gossip/gossip.h"
+#include "train/ledger.h"
 #include "transport/transport.h"
 
 /* What has travelled. */
@@ -24,7 +25,8 @@ struct oct__exchange {
     uint64_t run;                     /* names the run in every message */
     uint64_t dense_bytes;             /* of a message of plain floats */
     struct oct__traffic traffic;
-    uint8_t *message; /* room for one */
+    struct oct__ledger ledger; /* the same by node and by edge */
+    uint8_t *message;          /* room for one */
     size_t message_capacity;
     void *packet; /* room for one on the host */
     size_t packet_capacity;

@@ -45,6 +45,7 @@ static oct_status test_nodes(struct oct_trainer *trainer, struct oct_result *res
             OCT_TRY(oct__cohort_evaluate(trainer->cohort, node, oct__trainer_report_evaluation,
                                          trainer, &loss, &own));
         }
+        trainer->shown[node].test_accuracy = own;
         sum += own;
         least = own < least ? own : least;
         most = own > most ? own : most;
@@ -179,7 +180,7 @@ oct_status oct_trainer_save(struct oct_trainer *trainer, const char *path) {
     struct whole whole;
     double distance;
     OCT_TRY(whole_init(&trainer->graph, &whole));
-    OCT_TRY_TO(out, oct__cohort_average(cohort, trainer->gossip->u, &distance));
+    OCT_TRY_TO(out, oct__cohort_average(cohort, trainer->gossip->u, NULL, &distance));
     OCT_TRY_TO(out, oct__cohort_read_average(cohort, OCT_HOME_PARAM, whole.values));
     OCT_TRY_TO(out, oct__cohort_read_average(cohort, OCT_HOME_STAT, whole.stats));
     status = oct__safetensors_save(path, &whole.row, whole.values);

@@ -299,6 +299,7 @@ oct_status oct__trainer_set_up(struct oct_trainer *trainer, const struct oct_con
     void *memory;
     OCT_TRY(oct__alloc_array((size_t)trainer->n_nodes, sizeof *trainer->nodes, "results", &memory));
     trainer->nodes = memory;
+    OCT_TRY(oct__nodes_make(trainer));
     OCT_TRY(config->resume[0] ? oct__trainer_resume(trainer, config->resume) : OCT_OK);
     return config->checkpoint[0]
                ? oct__checkpoint_prepare(config->checkpoint, (uint64_t)trainer->step)

@@ -44,6 +44,7 @@ void oct_trainer_destroy(struct oct_trainer *trainer) {
     oct_config_destroy(trainer->config);
     oct__free(trainer->test_rows);
     oct__free(trainer->nodes);
+    oct__nodes_free(trainer);
     oct__free(trainer);
 }
 
@@ -134,6 +135,7 @@ oct_status oct__trainer_step(struct oct_trainer *trainer) {
         trainer->epoch_loss += trainer->nodes[node].loss * trainer->batch;
         trainer->epoch_hits += trainer->nodes[node].n_hits;
     }
+    oct__nodes_add_step(trainer);
     int64_t samples = (int64_t)trainer->batch * trainer->n_nodes;
     trainer->epoch_samples += samples;
     trainer->samples_seen += samples;
@@ -166,7 +168,8 @@ static oct_status final_rounds(struct oct_trainer *trainer) {
 
 oct_status oct__trainer_evaluate(struct oct_trainer *trainer) {
     double begun = oct__seconds();
-    OCT_TRY(oct__cohort_average(trainer->cohort, trainer->gossip->u, &trainer->distance));
+    OCT_TRY(oct__cohort_average(trainer->cohort, trainer->gossip->u, trainer->distances,
+                                &trainer->distance));
     OCT_TRY(oct__cohort_evaluate(trainer->cohort, -1, oct__trainer_report_evaluation, trainer,
                                  &trainer->test_loss, &trainer->test_accuracy));
     if (!isfinite(trainer->distance)) {
@@ -175,6 +178,7 @@ oct_status oct__trainer_evaluate(struct oct_trainer *trainer) {
     trainer->eval_seconds = oct__seconds() - begun;
     trainer->evaluated_at = trainer->step + trainer->final_done;
     trainer->is_evaluated = 1;
+    oct__nodes_evaluated(trainer);
     return OCT_OK;
 }
 
@@ -184,6 +188,7 @@ static oct_status run_epoch(struct oct_trainer *trainer) {
     if (done == 0) {
         trainer->epoch_loss = 0;
         trainer->epoch_hits = trainer->epoch_samples = 0;
+        oct__nodes_begin_epoch(trainer);
     }
     for (int64_t i = done; i < trainer->epoch_steps; i++) {
         OCT_TRY(oct__trainer_step(trainer));
@@ -200,6 +205,7 @@ static oct_status run_epoch(struct oct_trainer *trainer) {
                  (long long)trainer->step, fabs(trainer->test_loss)); /* no "-nan" */
     }
     trainer->epochs_done++;
+    oct__nodes_end_epoch(trainer);
     return oct__trainer_report(trainer, OCT_PHASE_EPOCH_END, trainer->epoch_steps,
                                trainer->epoch_steps);
 }

@@ -3,6 +3,7 @@
  *
  *     set_up.c    everything a run needs, from its configuration
  *     trainer.c   running: steps, rounds, epochs
+ *     nodes.c     each node's own figures, and those of the edges between them
  *     result.c    what came out; the average model as a file
  *     stock.c     checkpoints: what a run consists of
  */
@@ -15,6 +16,12 @@
 #include "train/cohort.h"
 #include "train/exchange.h"
 #include "train/schedule.h"
+
+/* What the steps of an epoch found out about a node. */
+struct oct__node_sum {
+    double loss; /* summed over samples */
+    int64_t n_hits;
+};
 
 struct oct_trainer {
     struct oct_hooks hooks;
@@ -40,6 +47,9 @@ struct oct_trainer {
     int64_t compensation;         /* last rounds of training that are dense */
     int n_final;                  /* dense rounds after training */
     struct oct__node_step *nodes; /* [n_nodes] results of the last step */
+    struct oct__node_sum *sums;   /* [n_nodes] of this epoch's steps */
+    struct oct_node *shown;       /* [n_nodes] what oct_trainer_node tells */
+    double *distances;            /* [n_nodes] from the average model, at the last evaluation */
     int watches, has_watched;     /* quantizers are watched, and have been */
 
     /* where the run stands: all of it goes into a checkpoint */
@@ -66,6 +76,15 @@ OCT_MUST_CHECK oct_status oct__trainer_set_up(struct oct_trainer *trainer,
 
 /* One step of every node, with its round of gossip. */
 OCT_MUST_CHECK oct_status oct__trainer_step(struct oct_trainer *trainer);
+
+/* Each node's figures (nodes.c): room for them; an epoch's sums begin; a step is added to them; what
+ * an evaluation found out; an epoch has ended, and its sums are what is told from now on. */
+OCT_MUST_CHECK oct_status oct__nodes_make(struct oct_trainer *trainer);
+void oct__nodes_free(struct oct_trainer *trainer);
+void oct__nodes_begin_epoch(struct oct_trainer *trainer);
+void oct__nodes_add_step(struct oct_trainer *trainer);
+void oct__nodes_evaluated(struct oct_trainer *trainer);
+void oct__nodes_end_epoch(struct oct_trainer *trainer);
 
 /* Brings the test figures up to date. */
 OCT_MUST_CHECK oct_status oct__trainer_evaluate(struct oct_trainer *trainer);

@@ -93,7 +93,7 @@ with tempfile.TemporaryDirectory() as folder:
         check(re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$", listed[0]["started"]), "runs --json: started")
     done = octet("runs", "3", env=env)
     equal(done.code, 1, "runs 3: exit", done)
-    contains(done.err, "its runs have the numbers 1 to 2", "runs 3")
+    contains(done.err, "there are runs 1 to 2", "runs 3")
 
     # --- a terminal: one line a run ------------------------------------------------------------
     for columns in (80, 120, 150):

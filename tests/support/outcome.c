@@ -59,7 +59,7 @@ void run_train(struct run *run, struct outcome *out) {
             out->losses[step][node] = nodes[node].loss;
         }
     }
-    EXPECT_OK(oct__cohort_average(run->cohort, NULL, &out->distance));
+    EXPECT_OK(oct__cohort_average(run->cohort, NULL, NULL, &out->distance));
     EXPECT_OK(
         oct__cohort_evaluate(run->cohort, -1, NULL, NULL, &out->test_loss, &out->test_accuracy));
     out->n_params = run->graph.params.n_elements;

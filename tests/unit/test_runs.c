@@ -40,7 +40,7 @@ static struct oct_runs *open_runs(const char *name) {
 static int64_t begin(struct oct_runs *runs, const char *const *pairs) {
     struct oct_config *config = config_of(pairs);
     int64_t run = 0;
-    EXPECT_OK(oct_runs_begin(runs, config, &run));
+    EXPECT_OK(oct_runs_begin(runs, config, NULL, &run));
     oct_config_destroy(config);
     return run;
 }
@@ -113,7 +113,7 @@ static void a_run(void **state) {
     /* While it runs, its last epoch says how it stands. */
     for (int epoch = 1; epoch <= 3; epoch++) {
         struct oct_progress progress = epoch_of(epoch);
-        EXPECT_OK(oct_runs_epoch(runs, number, &progress));
+        EXPECT_OK(oct_runs_epoch(runs, number, &progress, NULL));
     }
     EXPECT_OK(oct_runs_find(runs, 1, &run));
     print_message("run %lld: %s, %d/%d epochs, %g %%, %llu bytes\n", (long long)run.number,
@@ -126,7 +126,7 @@ static void a_run(void **state) {
     assert_int_equal(run.bytes_sent, 3000);
     assert_null(run.model_sha256);
 
-    EXPECT_OK(oct_runs_end(runs, number, "done", &a_result));
+    EXPECT_OK(oct_runs_end(runs, number, "done", &a_result, NULL));
     oct_runs_close(runs);
 
     runs = open_runs("new/folders/runs.db"); /* and again, from the file */
@@ -202,8 +202,8 @@ static void several_runs(void **state) {
         snprintf(seed, sizeof seed, "%d", i);
         assert_int_equal(begin(runs, (const char *const[]){"seed", seed, NULL}), i);
     }
-    EXPECT_OK(oct_runs_end(runs, 2, "stopped", &a_result));
-    EXPECT_OK(oct_runs_end(runs, 3, "NOT_FINITE: step 7", NULL));
+    EXPECT_OK(oct_runs_end(runs, 2, "stopped", &a_result, NULL));
+    EXPECT_OK(oct_runs_end(runs, 3, "NOT_FINITE: step 7", NULL, NULL));
     static const char *const outcomes[] = {"running", "running", "NOT_FINITE: step 7", "stopped",
                                            "running"};
     for (int i = 0; i < 5; i++) {
@@ -216,10 +216,10 @@ static void several_runs(void **state) {
     EXPECT_FAILURE(oct_runs_at(runs, 5, &run), OCT_STATUS_NOT_FOUND, "runs");
     EXPECT_FAILURE(oct_runs_at(runs, -1, &run), OCT_STATUS_NOT_FOUND, "runs");
     EXPECT_FAILURE(oct_runs_find(runs, 6, &run), OCT_STATUS_NOT_FOUND,
-                   "there is no run 6; its runs have the numbers 1 to 5");
-    EXPECT_FAILURE(oct_runs_end(runs, 6, "done", NULL), OCT_STATUS_NOT_FOUND, "no run 6");
+                   "there is no run 6; there are runs 1 to 5 (octet runs lists them)");
+    EXPECT_FAILURE(oct_runs_end(runs, 6, "done", NULL, NULL), OCT_STATUS_NOT_FOUND, "no run 6");
     struct oct_progress progress = epoch_of(1);
-    EXPECT_FAILURE(oct_runs_epoch(runs, 6, &progress), OCT_STATUS_NOT_FOUND, "no such run");
+    EXPECT_FAILURE(oct_runs_epoch(runs, 6, &progress, NULL), OCT_STATUS_NOT_FOUND, "no such run");
     oct_runs_close(runs);
 }
 
@@ -233,9 +233,9 @@ static void odd_numbers(void **state) {
     progress.test_loss = NAN;
     progress.accuracy = -0.0;
     progress.bytes_sent = UINT64_MAX;
-    EXPECT_OK(oct_runs_epoch(runs, number, &progress));
+    EXPECT_OK(oct_runs_epoch(runs, number, &progress, NULL));
     progress.test_accuracy = 55.5; /* the same epoch again takes its place */
-    EXPECT_OK(oct_runs_epoch(runs, number, &progress));
+    EXPECT_OK(oct_runs_epoch(runs, number, &progress, NULL));
     struct oct_run_epoch epoch;
     EXPECT_OK(oct_runs_epoch_at(runs, number, 0, &epoch));
     print_message("%g %g %g %g %llu\n", epoch.train_loss, epoch.loss, epoch.train_accuracy,
@@ -253,9 +253,9 @@ static void nothing_given(void **state) {
     int64_t run;
     EXPECT_FAILURE(oct_runs_open(NULL, &runs), OCT_STATUS_INVALID, "path");
     EXPECT_FAILURE(oct_runs_open("", &runs), OCT_STATUS_INVALID, "path");
-    EXPECT_FAILURE(oct_runs_begin(NULL, NULL, &run), OCT_STATUS_INVALID, "database");
-    EXPECT_FAILURE(oct_runs_epoch(NULL, 1, NULL), OCT_STATUS_INVALID, "database");
-    EXPECT_FAILURE(oct_runs_end(NULL, 1, "done", NULL), OCT_STATUS_INVALID, "database");
+    EXPECT_FAILURE(oct_runs_begin(NULL, NULL, NULL, &run), OCT_STATUS_INVALID, "database");
+    EXPECT_FAILURE(oct_runs_epoch(NULL, 1, NULL, NULL), OCT_STATUS_INVALID, "database");
+    EXPECT_FAILURE(oct_runs_end(NULL, 1, "done", NULL, NULL), OCT_STATUS_INVALID, "database");
     EXPECT_FAILURE(oct_runs_at(NULL, 0, NULL), OCT_STATUS_INVALID, "database");
     EXPECT_FAILURE(oct_runs_find(NULL, 0, NULL), OCT_STATUS_INVALID, "database");
     EXPECT_FAILURE(oct_runs_epoch_at(NULL, 0, 0, NULL), OCT_STATUS_INVALID, "database");
@@ -284,12 +284,12 @@ static void writers_at_once(void **state) {
             int64_t run;
             struct oct_progress progress = epoch_of(1);
             progress.test_accuracy = w;
-            bad = oct_runs_begin(runs, config, &run) != OCT_OK;
+            bad = oct_runs_begin(runs, config, NULL, &run) != OCT_OK;
             for (int e = 1; e <= 3 && !bad; e++) {
                 progress.epoch = e;
-                bad = oct_runs_epoch(runs, run, &progress) != OCT_OK;
+                bad = oct_runs_epoch(runs, run, &progress, NULL) != OCT_OK;
             }
-            bad = bad || oct_runs_end(runs, run, "done", &a_result) != OCT_OK;
+            bad = bad || oct_runs_end(runs, run, "done", &a_result, NULL) != OCT_OK;
         }
         if (bad) {
             fprintf(stderr, "writer %d: %s\n", w, oct_last_error());
@@ -352,9 +352,9 @@ static void other_files(void **state) {
 
     oct_runs_close(open_runs("newer.db"));
     assert_int_equal(sqlite3_open(scratch_at(folder, "newer.db"), &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, "PRAGMA user_version = 2", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "PRAGMA user_version = 3", NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(db);
-    expect_refused("newer.db", OCT_STATUS_UNSUPPORTED, "version 2");
+    expect_refused("newer.db", OCT_STATUS_UNSUPPORTED, "version 3");
 
     /* Somebody changed its tables. */
     struct oct_runs *runs = open_runs("changed.db");
@@ -386,7 +386,7 @@ static void damaged_files(void **state) {
     for (int i = 0; i < 20; i++) {
         int64_t number = begin(runs, (const char *const[]){"seed", "3", NULL});
         struct oct_progress progress = epoch_of(1 + i % 5);
-        EXPECT_OK(oct_runs_epoch(runs, number, &progress));
+        EXPECT_OK(oct_runs_epoch(runs, number, &progress, NULL));
     }
     oct_runs_close(runs);
     size_t n;
@@ -450,7 +450,7 @@ static void read_only(void **state) {
         int64_t number;
         runs = open_runs("archive/runs.db");
         EXPECT_OK(oct_runs_at(runs, 0, &run));
-        EXPECT_FAILURE(oct_runs_begin(runs, config, &number), OCT_STATUS_IO, "readonly");
+        EXPECT_FAILURE(oct_runs_begin(runs, config, NULL, &number), OCT_STATUS_IO, "readonly");
         oct_runs_close(runs);
         oct_config_destroy(config);
         expect_refused("archive/another.db", OCT_STATUS_IO, "cannot be used");
@@ -470,7 +470,7 @@ static void no_memory(void **state) {
         oct__alloc_fail_after((uint64_t)n);
         oct_status status = oct_runs_open(scratch_at(folder, "memory.db"), &runs);
         if (status == OCT_OK) {
-            status = oct_runs_begin(runs, config, &number);
+            status = oct_runs_begin(runs, config, NULL, &number);
         }
         if (status == OCT_OK) {
             status = oct_runs_at(runs, 0, &run);
