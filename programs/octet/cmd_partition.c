@@ -15,7 +15,7 @@
 #include <octet/dataset.h>
 #include <octet/partition.h>
 
-#include "svg.h"
+#include "draw_classes.h"
 
 enum {
     MATRIX_CLASSES = CLI_TABLE_COLUMNS - 2, /* with more, a node is a line of its largest classes */
@@ -281,137 +281,30 @@ static int print_json(const struct cli *cli, const struct holdings *h, const cha
 
 /* --- the drawing ---------------------------------------------------------------------------- */
 
-/* Nodes from left to right, classes from bottom to top, a circle's area the number of samples. */
-struct figure {
-    double cell;       /* of the grid, both ways */
-    double left, top;  /* where the grid begins */
-    double right, end; /* and ends */
-    double largest;    /* radius of the largest circle */
-    uint32_t most;     /* its samples */
-};
-
-enum {
-    DRAWN_NODES = 4096,   /* more are no drawing any more */
-    TOLD_CIRCLES = 20000, /* with more, a circle does not say its number when pointed at */
-};
-
-static void lay_out(struct figure *f, const struct holdings *h) {
-    int longer = h->n_nodes > h->info.n_classes ? h->n_nodes : h->info.n_classes;
-    f->cell = 1100.0 / longer;
-    f->cell = f->cell > 46 ? 46 : f->cell < 6 ? 6 : f->cell;
-    f->left = 70;
-    f->top = 84;
-    f->right = f->left + f->cell * h->n_nodes;
-    f->end = f->top + f->cell * h->info.n_classes;
-    f->largest = 0.47 * f->cell;
-    f->most = 1;
-    for (size_t i = 0; i < (size_t)h->n_nodes * (size_t)h->info.n_classes; i++) {
-        f->most = h->counts[i] > f->most ? h->counts[i] : f->most;
-    }
-}
-
-static double radius_of(const struct figure *f, double count) {
-    return f->largest * sqrt(count / f->most);
-}
-
-/* Every so many a label, so that they stay `room` pixels apart: 1, 2, 5, 10, … */
-static int label_stride(const struct figure *f, double room) {
-    static const int steps[] = {1, 2, 5};
-    int stride = 1;
-    for (int i = 0; stride * f->cell < room && stride < 100000; i++) {
-        stride = steps[i % 3];
-        for (int ten = 0; ten < i / 3; ten++) {
-            stride *= 10;
-        }
-    }
-    return stride;
-}
-
-static void draw_axes(struct svg *svg, const struct figure *f, const struct holdings *h) {
-    char text[32];
-    int stride = label_stride(f, 10.0 + 8 * snprintf(text, sizeof text, "%d", h->n_nodes));
-    for (int node = 0; node < h->n_nodes; node++) {
-        double x = f->left + f->cell * (node + 0.5);
-        if (node % stride == 0) {
-            svg_line(svg, "grid", x, f->top, x, f->end);
-            svg_text(svg, "ink", 'm', x, f->end + 20, "%d", node);
-        }
-    }
-    stride = label_stride(f, 15);
-    for (int c = 0; c < h->info.n_classes; c++) {
-        double y = f->end - f->cell * (c + 0.5);
-        if (c % stride == 0) {
-            svg_line(svg, "grid", f->left, y, f->right, y);
-            svg_text(svg, "ink", 'e', f->left - 10, y + 4.5, "%d", c);
-        }
-    }
-    svg_line(svg, "line", f->left, f->end, f->right, f->end);
-    svg_line(svg, "line", f->left, f->top, f->left, f->end);
-    svg_text(svg, "dim", 's', 16, f->top - 8, "class");
-    svg_text(svg, "dim", 's', f->left, f->end + 40, "node");
-}
-
-static void draw_circles(struct svg *svg, const struct figure *f, const struct holdings *h) {
-    size_t n_circles = 0, n = (size_t)h->n_nodes * (size_t)h->info.n_classes;
-    for (size_t i = 0; i < n; i++) {
-        n_circles += h->counts[i] > 0;
-    }
-    for (int node = 0; node < h->n_nodes; node++) {
-        for (int c = 0; c < h->info.n_classes; c++) {
-            uint32_t count = counts_of(h, node)[c];
-            char colour[8];
-            snprintf(colour, sizeof colour, "c%d", c % SVG_SERIES);
-            if (count > 0 && n_circles <= TOLD_CIRCLES) {
-                svg_group_begin(svg, "node %d, class %d: %s sample%s", node, c,
-                                cli_count(count).text, count == 1 ? "" : "s");
-            }
-            if (count > 0) {
-                svg_circle(svg, colour, f->left + f->cell * (node + 0.5),
-                           f->end - f->cell * (c + 0.5), radius_of(f, count));
-            }
-            if (count > 0 && n_circles <= TOLD_CIRCLES) {
-                svg_group_end(svg);
-            }
-        }
-    }
-}
-
-/* A few circles with their numbers: the largest of the drawing, a quarter and a sixteenth of it. */
-static void draw_key(struct svg *svg, const struct figure *f) {
-    double x = f->left, y = f->end + 58 + f->largest;
-    uint32_t before = 0;
-    for (uint32_t part = 1; part <= 16; part *= 4) {
-        uint32_t count = f->most / part;
-        double radius = radius_of(f, count);
-        if (count == 0 || count == before) {
-            continue;
-        }
-        svg_circle(svg, "bar", x + radius, y, radius);
-        struct cli_text text = cli_count(count);
-        svg_text(svg, "dim", 's', x + 2 * radius + 6, y + 4, "%s", text.text);
-        x += 2 * radius + 20 + 7 * (double)strlen(text.text);
-        before = count;
-    }
-    svg_text(svg, "dim", 's', x, y + 4, "samples");
-}
+enum { TOLD_CIRCLES = 20000 };
 
 static int draw(const struct cli *cli, const struct holdings *h, const char *path) {
-    struct figure f;
+    struct classes_figure figure = {.n_nodes = h->n_nodes,
+                                    .n_classes = h->info.n_classes,
+                                    .counts = h->counts,
+                                    .left = 70,
+                                    .top = 84,
+                                    .room = 1100,
+                                    .most_cell = 46,
+                                    .most_told = TOLD_CIRCLES};
     char title[256];
-    if (h->n_nodes > DRAWN_NODES) {
-        return cli_usage(cli, "--svg draws up to %d nodes, not %d", DRAWN_NODES, h->n_nodes);
+    if (h->n_nodes > CLASSES_NODES_MOST) {
+        return cli_usage(cli, "--svg draws up to %d nodes, not %d", CLASSES_NODES_MOST, h->n_nodes);
     }
-    lay_out(&f, h);
+    classes_lay_out(&figure);
     snprintf(title, sizeof title, "%s by %s on %s node%s", h->info.name, h->name,
              cli_count(h->n_nodes).text, h->n_nodes == 1 ? "" : "s");
-    double width = f.right + 30 > 460 ? f.right + 30 : 460;
-    struct svg *svg = svg_open(path, width, f.end + 82 + 2 * f.largest, title);
+    double width = figure.right + 30 > 460 ? figure.right + 30 : 460;
+    struct svg *svg = svg_open(path, width, classes_bottom(&figure), title);
     svg_text(svg, "title", 's', 16, 30, "%s", title);
     svg_text(svg, "dim", 's', 16, 50, "%s samples, distance from the whole %s on average",
              cli_count((double)h->n_samples).text, cli_decimals(sum_up(h).distance.mean, 2).text);
-    draw_axes(svg, &f, h);
-    draw_circles(svg, &f, h);
-    draw_key(svg, &f);
+    classes_draw(svg, &figure);
     int error = svg_close(svg);
     return error ? cli_error(cli, CLI_FAILED, OCT_STATUS_IO, "%s: %s", path, strerror(error))
                  : CLI_DONE;

@@ -9,13 +9,12 @@
 
 #include <octet/topology.h>
 
-#include "svg.h"
+#include "draw_graph.h"
 
 enum {
-    GRAPHS_SHOWN = 8,   /* of a topology that never repeats */
-    ROWS_MOST = 40,     /* of the table of nodes */
-    PANELS_MOST = 12,   /* of the drawing */
-    STROKES_MOST = 5000 /* edges that a panel shows */
+    GRAPHS_SHOWN = 8, /* of a topology that never repeats */
+    ROWS_MOST = 40,   /* of the table of nodes */
+    PANELS_MOST = 12, /* of the drawing */
 };
 
 /* A topology as it was asked for, and all that is known of it. */
@@ -215,127 +214,32 @@ static int print_json(const struct view *view, const char *drawing) {
 
 enum { PANEL = 300, PANEL_ALONE = 500, GAP = 16, HEAD = 84, FOOT = 26 };
 
-struct point {
-    double x, y;
+/* A graph's edges in one piece; the caller frees them. */
+static struct oct_edge *edges_of(const struct view *view, int graph, int *n_edges) {
+    struct oct_edge edge, *edges;
+    int n = 0;
+    while (oct_topology_edge(view->topology, step_of(view, graph), n, &edge)) {
+        n++;
+    }
+    edges = cli_alloc((size_t)n * sizeof *edges);
+    for (int e = 0; e < n; e++) {
+        oct_topology_edge(view->topology, step_of(view, graph), e, &edges[e]);
+    }
+    *n_edges = n;
+    return edges;
+}
+
+/* What a node of that graph says. */
+struct told {
+    const struct view *view;
+    int graph;
 };
 
-/* How the nodes lie: on a circle, or in a grid of so many columns. */
-struct layout {
-    int n, columns;
-    double size, node_radius; /* of the panel, of a node */
-};
-
-/* Whether all edges of the graph are those of a torus with so many columns. */
-static int is_grid(const struct view *view, int columns) {
-    const int rows = view->info.n_nodes / columns;
-    struct oct_edge edge;
-    for (int e = 0; oct_topology_edge(view->topology, 0, e, &edge); e++) {
-        int across = abs(edge.from % columns - edge.to % columns);
-        int down = abs(edge.from / columns - edge.to / columns);
-        int beside = across == 1 || across == columns - 1, below = down == 1 || down == rows - 1;
-        if (!((down == 0 && beside) || (across == 0 && below))) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
-static struct layout lay_out(const struct view *view, double size) {
-    struct layout layout = {view->info.n_nodes, 0, size, 0};
-    const int n = layout.n;
-    if (strncmp(view->name, "torus", 5) == 0) {
-        for (int c = 2; c <= n / 2 && !layout.columns; c++) {
-            layout.columns = n % c == 0 && is_grid(view, c) ? c : 0;
-        }
-    }
-    const int rows = layout.columns ? n / layout.columns : 0;
-    const int longer = rows > layout.columns ? rows : layout.columns;
-    const double room = (longer ? 0.67 * size / longer : 0.74 * 3.14 * size / n) / 2.6;
-    layout.node_radius = room > 13 ? 13 : (room < 1.2 ? 1.2 : room);
-    return layout;
-}
-
-static struct point place(const struct layout *layout, int node) {
-    const double middle = layout->size / 2;
-    if (layout->columns) {
-        const int columns = layout->columns, rows = layout->n / columns;
-        const int column = node % columns, row = node / columns;
-        const double pitch = 0.67 * layout->size / ((rows > columns ? rows : columns) - 1);
-        return (struct point){middle + pitch * (column - (columns - 1) / 2.0),
-                              middle + pitch * (row - (rows - 1) / 2.0)};
-    }
-    const double radius = layout->n > 1 ? 0.42 * layout->size : 0;
-    const double angle = 2 * 3.14159265358979323846 * node / layout->n;
-    return (struct point){middle + radius * sin(angle), middle - radius * cos(angle)};
-}
-
-/* Points of a line at the rims of its two nodes rather than in their middles. */
-static void draw_edge(struct svg *svg, const struct layout *layout, struct point origin,
-                      const struct oct_edge *edge, int both_ways, double most_weight, double stroke,
-                      const char *class_name) {
-    struct point a = place(layout, edge->from), b = place(layout, edge->to);
-    const double dx = b.x - a.x, dy = b.y - a.y, length = hypot(dx, dy);
-    double bend = both_ways ? 0 : -0.08 * length; /* inwards, where there is room */
-    if (layout->columns) { /* edges that wrap around go past the nodes between */
-        const int c = layout->columns;
-        int is_far =
-            abs(edge->from % c - edge->to % c) > 1 || abs(edge->from / c - edge->to / c) > 1;
-        bend = is_far ? 0.14 * length : 0;
-    }
-    /* The curve leaves at this angle from the straight line; its tangents meet the nodes there. */
-    const double lean = atan2(2 * bend, length / 2), away = layout->node_radius + 1;
-    const double along = atan2(dy, dx);
-    const double head = both_ways ? 0 : 5 + layout->node_radius / 3;
-    const struct svg_arrow arrow = {
-        .x1 = origin.x + a.x + away * cos(along - lean),
-        .y1 = origin.y + a.y + away * sin(along - lean),
-        .x2 = origin.x + b.x - away * cos(along + lean),
-        .y2 = origin.y + b.y - away * sin(along + lean),
-        .bend = bend,
-        .head = head,
-        .width = stroke * (0.4 + edge->weight / most_weight),
-    };
-    svg_arrow(svg, class_name, &arrow);
-}
-
-/* One graph; says how many of its edges were left out. */
-static int draw_graph(struct svg *svg, const struct view *view, const struct layout *layout,
-                      int graph, struct point origin) {
-    const uint32_t step = step_of(view, graph);
-    struct oct_edge edge;
-    double most_weight = 0;
-    int n_edges = 0, n_drawn = 0;
-    for (; oct_topology_edge(view->topology, step, n_edges, &edge); n_edges++) {
-        most_weight = edge.weight > most_weight ? edge.weight : most_weight;
-    }
-    const int is_dense = n_edges > 16 * layout->n || n_edges > 300;
-    const char *class_name = is_dense ? "faint" : "edge";
-    const double stroke = n_edges > 3 * layout->n ? 0.8 : 1.4;
-    const int n_strokes = view->info.is_undirected ? n_edges / 2 : n_edges;
-    const int every = 1 + n_strokes / (STROKES_MOST + 1); /* of too many, every so many-th */
-    for (int e = 0, stroke_number = 0; e < n_edges; e++) {
-        oct_topology_edge(view->topology, step, e, &edge);
-        if (view->info.is_undirected && edge.from > edge.to) {
-            continue; /* its reverse is drawn */
-        }
-        if (stroke_number++ % every != 0) {
-            continue;
-        }
-        draw_edge(svg, layout, origin, &edge, view->info.is_undirected, most_weight, stroke,
-                  class_name);
-        n_drawn++;
-    }
-    for (int node = 0; node < layout->n; node++) {
-        struct point at = place(layout, node);
-        svg_group_begin(svg, "node %d keeps %.3g", node,
-                        oct_topology_self_weight(view->topology, step, node));
-        svg_circle(svg, "node", origin.x + at.x, origin.y + at.y, layout->node_radius);
-        if (layout->node_radius >= 7) {
-            svg_text(svg, "label", 'm', origin.x + at.x, origin.y + at.y + 4, "%d", node);
-        }
-        svg_group_end(svg);
-    }
-    return n_strokes - n_drawn;
+static void tell(const void *context, int node, char *out, size_t bytes) {
+    const struct told *told = context;
+    snprintf(
+        out, bytes, "node %d keeps %.3g", node,
+        oct_topology_self_weight(told->view->topology, step_of(told->view, told->graph), node));
 }
 
 static int draw(const struct cli *cli, const struct view *view, const char *path) {
@@ -356,12 +260,20 @@ static int draw(const struct cli *cli, const struct view *view, const char *path
              view->info.is_undirected ? "A line is a connection both ways"
                                       : "An arrow goes from sender to receiver",
              "; the wider, the larger the share.");
-    const struct layout layout = lay_out(view, size);
+    struct graph_layout layout = {0};
     for (int g = 0; g < n_panels; g++) {
         const int across = g % columns, down = g / columns;
-        struct point origin = {GAP + across * (size + GAP), HEAD + down * row};
+        struct svg_point origin = {GAP + across * (size + GAP), HEAD + down * row};
         svg_rect(svg, "panel", origin.x, origin.y, size, size);
-        int n_left_out = draw_graph(svg, view, &layout, g, origin);
+        const struct told told = {view, g};
+        int n_edges;
+        struct oct_edge *edges = edges_of(view, g, &n_edges);
+        const struct graph graph = {edges, n_edges, view->info.is_undirected, tell, &told};
+        if (g == 0) {
+            layout = graph_lay_out(view->name, view->info.n_nodes, edges, n_edges, size);
+        }
+        int n_left_out = graph_draw(svg, &layout, &graph, origin);
+        free(edges);
         char caption[160] = "";
         if (view->info.period != 1) {
             snprintf(caption, sizeof caption, view->info.period ? "graph %d of %d" : "graph %d",

@@ -16,17 +16,41 @@
 
 struct svg {
     FILE *file;
-    int error; /* errno of the first failure */
+    int is_borrowed; /* the caller's: it stays open */
+    int error;       /* errno of the first failure */
 };
 
+/* The ten series and the ground, which several rules share. */
+#define C0 "#3b73c4"
+#define C1 "#dd7a2c"
+#define C2 "#3f9a5f"
+#define C3 "#c74f53"
+#define C4 "#8a68b8"
+#define C5 "#8d7158"
+#define C6 "#cf6cae"
+#define C7 "#7c8794"
+#define C8 "#a89a2a"
+#define C9 "#2f9eae"
+#define DARK0 "#6b9fe8"
+#define DARK1 "#f0954f"
+#define DARK2 "#5dbb80"
+#define DARK3 "#e5787b"
+#define DARK4 "#ab8ddb"
+#define DARK5 "#b89a7e"
+#define DARK6 "#e28fc6"
+#define DARK7 "#a0abb8"
+#define DARK8 "#cbbd4c"
+#define DARK9 "#53c2d1"
+#define PAPER "#ffffff"
+#define DARK_PAPER "#11161d"
+
 static const char style[] =
-    "<style>\n"
     "text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;"
     "font-size:13px;fill:#1b2530}\n"
     ".title{font-size:17px;font-weight:600}\n"
     ".dim{font-size:12px;fill:#5b6876}\n"
     ".label{font-size:11px}\n"
-    ".paper{fill:#ffffff}\n"
+    ".paper{fill:" PAPER "}\n"
     ".panel{fill:#f5f7fa}\n"
     ".line{stroke:#8794a3;fill:none}\n"
     ".grid{stroke:#d8dee6;fill:none}\n"
@@ -36,16 +60,34 @@ static const char style[] =
     ".faint-head{fill:#3d6ea8;fill-opacity:.55}\n"
     ".node{fill:#ffffff;stroke:#2a3948;stroke-width:1.5}\n"
     ".bar{fill:#3d6ea8}\n"
-    ".c0{fill:#3b73c4}.c1{fill:#dd7a2c}.c2{fill:#3f9a5f}.c3{fill:#c74f53}.c4{fill:#8a68b8}\n"
-    ".c5{fill:#8d7158}.c6{fill:#cf6cae}.c7{fill:#7c8794}.c8{fill:#a89a2a}.c9{fill:#2f9eae}\n"
+    ".c0{fill:" C0 "}.c1{fill:" C1 "}.c2{fill:" C2 "}.c3{fill:" C3 "}.c4{fill:" C4 "}\n"
+    ".c5{fill:" C5 "}.c6{fill:" C6 "}.c7{fill:" C7 "}.c8{fill:" C8 "}.c9{fill:" C9 "}\n"
     "@media (prefers-color-scheme:dark){\n"
-    "text{fill:#e4eaf1}.dim{fill:#9aa8b7}.paper{fill:#11161d}.panel{fill:#1a212b}\n"
+    "text{fill:#e4eaf1}.dim{fill:#9aa8b7}.paper{fill:" DARK_PAPER "}.panel{fill:#1a212b}\n"
     ".line{stroke:#74818f}.grid{stroke:#2f3945}.edge,.faint{stroke:#79aee8}\n"
     ".edge-head,.faint-head{fill:#79aee8}.node{fill:#222c38;stroke:#c3cfdc}.bar{fill:#79aee8}\n"
-    ".c0{fill:#6b9fe8}.c1{fill:#f0954f}.c2{fill:#5dbb80}.c3{fill:#e5787b}.c4{fill:#ab8ddb}\n"
-    ".c5{fill:#b89a7e}.c6{fill:#e28fc6}.c7{fill:#a0abb8}.c8{fill:#cbbd4c}.c9{fill:#53c2d1}\n"
+    ".c0{fill:" DARK0 "}.c1{fill:" DARK1 "}.c2{fill:" DARK2 "}.c3{fill:" DARK3 "}.c4{fill:" DARK4
     "}\n"
-    "</style>\n";
+    ".c5{fill:" DARK5 "}.c6{fill:" DARK6 "}.c7{fill:" DARK7 "}.c8{fill:" DARK8 "}.c9{fill:" DARK9
+    "}\n"
+    "}\n";
+
+/* Only what has curves carries these. The classes of a line add up: "curve s3 thin". */
+static const char curve_style[] =
+    ".curve{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}\n"
+    ".band{stroke:none;fill-opacity:.2}\n"
+    ".thin{stroke-width:1.3;stroke-opacity:.8}\n"
+    ".d1{stroke-dasharray:6 3.5}.d2{stroke-dasharray:1.5 3.5}\n"
+    ".rim{stroke:" PAPER ";stroke-width:1}\n"
+    ".s0{stroke:" C0 "}.s1{stroke:" C1 "}.s2{stroke:" C2 "}.s3{stroke:" C3 "}.s4{stroke:" C4 "}\n"
+    ".s5{stroke:" C5 "}.s6{stroke:" C6 "}.s7{stroke:" C7 "}.s8{stroke:" C8 "}.s9{stroke:" C9 "}\n"
+    "@media (prefers-color-scheme:dark){\n"
+    ".rim{stroke:" DARK_PAPER "}\n"
+    ".s0{stroke:" DARK0 "}.s1{stroke:" DARK1 "}.s2{stroke:" DARK2 "}.s3{stroke:" DARK3
+    "}.s4{stroke:" DARK4 "}\n"
+    ".s5{stroke:" DARK5 "}.s6{stroke:" DARK6 "}.s7{stroke:" DARK7 "}.s8{stroke:" DARK8
+    "}.s9{stroke:" DARK9 "}\n"
+    "}\n";
 
 static void note_error(struct svg *svg) {
     if (!svg->error && (!svg->file || ferror(svg->file))) {
@@ -79,33 +121,39 @@ static int character_bytes(const char *text) {
     return first < 0xf5 ? n : 0;
 }
 
-/* Text between tags; control characters, which XML cannot hold, become blanks, and bytes that are
- * no UTF-8 (a path may have them) question marks. */
-static void put_escaped(struct svg *svg, const char *text) {
+void svg_escape(FILE *out, const char *text) {
     for (; *text; text++) {
         int n = character_bytes(text);
         if (n != 1) {
-            put(svg, "%.*s", n ? n : 1, n ? text : "?");
+            fprintf(out, "%.*s", n ? n : 1, n ? text : "?");
             text += n ? n - 1 : 0;
             continue;
         }
         switch (*text) {
         case '&':
-            put(svg, "&amp;");
+            fputs("&amp;", out);
             break;
         case '<':
-            put(svg, "&lt;");
+            fputs("&lt;", out);
             break;
         case '>':
-            put(svg, "&gt;");
+            fputs("&gt;", out);
             break;
         case '"':
-            put(svg, "&quot;");
+            fputs("&quot;", out);
             break;
         default:
-            put(svg, "%c", (unsigned char)*text < 0x20 ? ' ' : *text);
+            fputc((unsigned char)*text < 0x20 ? ' ' : *text, out);
         }
     }
+}
+
+static void put_escaped(struct svg *svg, const char *text) {
+    if (svg->file) {
+        errno = 0;
+        svg_escape(svg->file, text);
+    }
+    note_error(svg);
 }
 
 /* A coordinate: two decimals, and none when they are zeros. */
@@ -120,26 +168,53 @@ static const char *number(double x, char out[24]) {
 
 #define N(x) number((x), (char[24]){""})
 
-struct svg *svg_open(const char *path, double width, double height, const char *title) {
-    struct svg *svg = cli_alloc(sizeof *svg);
-    errno = 0;
-    svg->error = 0;
-    svg->file = fopen(path, "w");
-    note_error(svg);
+static void put_head(struct svg *svg, double width, double height, const char *title) {
     put(svg,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %s %s\" width=\"%s\" "
         "height=\"%s\" role=\"img\">\n<title>",
         N(width), N(height), N(width), N(height));
     put_escaped(svg, title);
-    put(svg, "</title>\n%s", style);
+    put(svg, "</title>\n");
+}
+
+static struct svg *start(FILE *file, int is_borrowed) {
+    struct svg *svg = cli_alloc(sizeof *svg);
+    svg->file = file;
+    svg->is_borrowed = is_borrowed;
+    svg->error = 0;
+    note_error(svg);
+    return svg;
+}
+
+struct svg *svg_open(const char *path, double width, double height, const char *title) {
+    errno = 0;
+    struct svg *svg = start(fopen(path, "w"), 0);
+    put_head(svg, width, height, title);
+    put(svg, "<style>\n%s</style>\n", style);
     svg_rect(svg, "paper", 0, 0, width, height);
     return svg;
+}
+
+struct svg *svg_begin(FILE *out, double width, double height, const char *title,
+                      const char *description) {
+    struct svg *svg = start(out, 1);
+    put_head(svg, width, height, title);
+    if (description && *description) {
+        put(svg, "<desc>");
+        put_escaped(svg, description);
+        put(svg, "</desc>\n");
+    }
+    return svg;
+}
+
+void svg_style(FILE *out) {
+    fprintf(out, "%s%s", style, curve_style);
 }
 
 int svg_close(struct svg *svg) {
     put(svg, "</svg>\n");
     errno = 0;
-    if (svg->file && fclose(svg->file) != 0 && !svg->error) {
+    if (svg->file && !svg->is_borrowed && fclose(svg->file) != 0 && !svg->error) {
         svg->error = errno ? errno : EIO;
     }
     int error = svg->error;
@@ -178,6 +253,24 @@ void svg_rect(struct svg *svg, const char *class_name, double x, double y, doubl
         N(x), N(y), N(width), N(height));
 }
 
+static void put_points(struct svg *svg, const struct svg_point *points, int n) {
+    for (int i = 0; i < n; i++) {
+        put(svg, "%s%s,%s", i ? " " : "", N(points[i].x), N(points[i].y));
+    }
+}
+
+void svg_polyline(struct svg *svg, const char *class_name, const struct svg_point *points, int n) {
+    put(svg, "<polyline class=\"%s\" points=\"", class_name);
+    put_points(svg, points, n);
+    put(svg, "\"/>\n");
+}
+
+void svg_polygon(struct svg *svg, const char *class_name, const struct svg_point *points, int n) {
+    put(svg, "<polygon class=\"%s\" points=\"", class_name);
+    put_points(svg, points, n);
+    put(svg, "\"/>\n");
+}
+
 void svg_arrow(struct svg *svg, const char *class_name, const struct svg_arrow *arrow) {
     const double dx = arrow->x2 - arrow->x1, dy = arrow->y2 - arrow->y1;
     const double length = hypot(dx, dy);
@@ -212,6 +305,16 @@ void svg_group_begin(struct svg *svg, const char *format, ...) {
     put(svg, "<g><title>");
     put_escaped(svg, text);
     put(svg, "</title>\n");
+}
+
+void svg_data_begin(struct svg *svg, const char *class_name, const char *const *pairs) {
+    put(svg, "<g class=\"%s\"", class_name);
+    for (int i = 0; pairs && pairs[i]; i += 2) {
+        put(svg, " data-%s=\"", pairs[i]);
+        put_escaped(svg, pairs[i + 1]);
+        put(svg, "\"");
+    }
+    put(svg, ">\n");
 }
 
 void svg_group_end(struct svg *svg) {

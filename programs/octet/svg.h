@@ -13,9 +13,17 @@
  *     texts    title (large)  ink  dim (small, grey)  label (small, for the middle of a node)
  *     strokes  line (axis, frame)  grid (fainter)  edge (graph)  faint (graph with many edges)
  *     fills    panel (a ground to draw on)  node  bar  c0 … c9 (ten classes of anything)
+ *
+ * A page of several drawings holds the style sheet once (svg_style), and each of them between
+ * svg_begin and svg_close. Its sheet also has curves, in classes that add up:
+ *
+ *     curve (a line in a chart)  s0 … s9 (strokes, as c0 … c9)  d1 d2 (dashes, dots)  thin
+ *     band (c0 … c9, seen through)  rim (sets a dot off from what is below it)
  */
 #ifndef OCTET_SVG_H
 #define OCTET_SVG_H
+
+#include <stdio.h>
 
 #include <octet/export.h>
 
@@ -26,6 +34,16 @@ struct svg;
 /* Never NULL; a file that cannot be written is reported by svg_close. `title` is what a screen
  * reader says. */
 struct svg *svg_open(const char *path, double width, double height, const char *title);
+
+/* A drawing in the middle of something else, which stays open: it has no style sheet and no ground.
+ * `description` (may be NULL) is what a screen reader says on request. */
+struct svg *svg_begin(FILE *out, double width, double height, const char *title,
+                      const char *description);
+void svg_style(FILE *out);
+
+/* Text as HTML and XML take it, between tags and inside quotes. Control characters, which XML cannot
+ * hold, become blanks, and bytes that are no UTF-8 (a path may have them) question marks. */
+void svg_escape(FILE *out, const char *text);
 
 /* 0, or the errno of the first thing that went wrong. */
 int svg_close(struct svg *svg);
@@ -38,6 +56,13 @@ void svg_circle(struct svg *svg, const char *class_name, double x, double y, dou
 void svg_rect(struct svg *svg, const char *class_name, double x, double y, double width,
               double height);
 
+struct svg_point {
+    double x, y;
+};
+
+void svg_polyline(struct svg *svg, const char *class_name, const struct svg_point *points, int n);
+void svg_polygon(struct svg *svg, const char *class_name, const struct svg_point *points, int n);
+
 /* A line from one point to another that bulges by `bend` pixels to its left (negative: right), with
  * a head of `head` pixels at its end (0: none). */
 struct svg_arrow {
@@ -48,6 +73,9 @@ void svg_arrow(struct svg *svg, const char *class_name, const struct svg_arrow *
 
 /* What is drawn until the end of the group shows this text when it is pointed at. */
 void svg_group_begin(struct svg *svg, const char *format, ...) OCT_PRINTF(2, 3);
+
+/* A group with data for scripts: name, value, … , NULL become data-name="value". */
+void svg_data_begin(struct svg *svg, const char *class_name, const char *const *pairs);
 void svg_group_end(struct svg *svg);
 
 #endif
