@@ -453,7 +453,7 @@ static void channels(void **state) {
     print_message("%zu sums compared\n", compared);
 }
 
-/* The layers of a ResNet, and the odd ones out. */
+/* The layers of a ResNet, depth-wise ones, and the odd ones out. */
 static void layers(void **state) {
     (void)state;
     static const struct shape shapes[] = {
@@ -462,6 +462,8 @@ static void layers(void **state) {
         SHAPE(3, 1, 1, 1, 2, 8, 8, 64, 64),   SHAPE(7, 2, 3, 1, 1, 28, 28, 1, 64),
         SHAPE(1, 1, 0, 1, 9, 1, 1, 64, 10),   SHAPE(3, 1, 1, 1, 6, 1, 1, 16, 16),
         SHAPE(3, 1, 1, 64, 3, 8, 8, 64, 64),  SHAPE(1, 3, 3, 1, 2, 4, 5, 5, 16),
+        SHAPE(3, 2, 1, 96, 5, 9, 8, 96, 96),  SHAPE(3, 1, 1, 24, 3, 7, 5, 24, 24),
+        SHAPE(3, 2, 1, 20, 2, 8, 7, 20, 20),  SHAPE(3, 1, 1, 33, 2, 1, 1, 33, 33),
     };
     size_t compared = 0;
     for (size_t i = 0; i < OCT_COUNT_OF(shapes); i++) {
@@ -651,13 +653,18 @@ static double check_wgrad(struct oct__engine *engine, enum oct__dtype dtype, con
     return worst;
 }
 
+/* The last three have rows shorter than the stride. */
 static void weight_gradient(void **state) {
     (void)state;
     static const struct shape shapes[] = {
-        SHAPE(3, 1, 1, 1, 6, 5, 7, 16, 17), SHAPE(3, 2, 1, 2, 5, 8, 9, 6, 10),
-        SHAPE(1, 2, 0, 1, 3, 6, 6, 3, 64),  SHAPE(5, 1, 3, 5, 9, 4, 4, 5, 5),
-        SHAPE(1, 1, 0, 1, 1, 1, 1, 64, 10), SHAPE(3, 2, 1, 1, 7, 9, 8, 16, 32),
-        SHAPE(3, 1, 1, 1, 5, 6, 6, 32, 16),
+        SHAPE(3, 1, 1, 1, 6, 5, 7, 16, 17),  SHAPE(3, 2, 1, 2, 5, 8, 9, 6, 10),
+        SHAPE(1, 2, 0, 1, 3, 6, 6, 3, 64),   SHAPE(5, 1, 3, 5, 9, 4, 4, 5, 5),
+        SHAPE(1, 1, 0, 1, 1, 1, 1, 64, 10),  SHAPE(3, 2, 1, 1, 7, 9, 8, 16, 32),
+        SHAPE(3, 1, 1, 1, 5, 6, 6, 32, 16),  SHAPE(3, 1, 1, 24, 6, 7, 5, 24, 24),
+        SHAPE(3, 2, 1, 96, 5, 9, 8, 96, 96), SHAPE(3, 2, 1, 20, 7, 8, 7, 20, 20),
+        SHAPE(3, 1, 1, 33, 5, 1, 1, 33, 33), SHAPE(7, 2, 3, 1, 5, 14, 12, 3, 16),
+        SHAPE(3, 2, 1, 1, 5, 1, 1, 8, 16),   SHAPE(3, 2, 1, 24, 5, 1, 1, 24, 24),
+        SHAPE(5, 3, 2, 1, 5, 4, 2, 3, 8),
     };
     for (int index = 0;; index++) {
         struct oct__engine *engine = rig_engine_at(index, 2);
