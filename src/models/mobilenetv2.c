@@ -6,7 +6,8 @@
  *
  * The form of the CIFAR literature: every block expands, also the first, whose factor is 1, and a
  * block of stride 1 always has a shortcut. Neither its third norm nor the sum is followed by an
- * activation. Images of up to 64 pixels keep their size in the stem and in the second row.
+ * activation. Images of up to 64 pixels keep their size in the stem and in the second row. `percent`
+ * scales the widths, `blocks` is the most that a row has.
  * 2,296,922 parameters with BatchNorm, three input channels and ten classes.
  */
 #include <stdio.h>
@@ -15,13 +16,15 @@
 #include "models/model.h"
 
 #define SMALL_IMAGE 64
+#define MOST_BLOCKS 4 /* of a row, in the table below */
 
 struct options {
-    int64_t percent;
+    int64_t percent, blocks;
 };
 
 static const struct oct__spec_option table[] = {
     {"percent", OCT_SPEC_INT, offsetof(struct options, percent), 25, 400, NULL},
+    {"blocks", OCT_SPEC_INT, offsetof(struct options, blocks), 1, MOST_BLOCKS, NULL},
     {NULL, OCT_SPEC_INT, 0, 0, 0, NULL},
 };
 
@@ -87,7 +90,7 @@ static int block(struct oct_graph *graph, const char *name, int x, int expansion
 
 static oct_status build(const struct oct_model_kind *kind, struct oct_graph *graph,
                         const char *text) {
-    struct options options = {.percent = 100};
+    struct options options = {.percent = 100, .blocks = MOST_BLOCKS};
     OCT_TRY(oct__spec_read(kind->plugin.name, text, table, &options));
     int x = oct_graph_input(graph), shape[3];
     oct_graph_shape(graph, x, shape);
@@ -99,7 +102,7 @@ static oct_status build(const struct oct_model_kind *kind, struct oct_graph *gra
                                         .pad = 1});
     for (size_t i = 0; i < OCT_COUNT_OF(rows); i++) {
         const struct row *row = &rows[i];
-        for (int j = 0; j < row->n_blocks; j++) {
+        for (int j = 0; j < row->n_blocks && j < options.blocks; j++) {
             char name[32];
             const int stride = j > 0 || (i == 1 && is_small) ? 1 : row->stride;
             snprintf(name, sizeof name, "row%d.block%d.", (int)i + 1, j);
@@ -119,6 +122,6 @@ const struct oct_model_kind oct_model_mobilenetv2 = {
     .plugin = {.name = "mobilenetv2",
                .summary = "MobileNetV2, depth-wise convolutions, 2.3 M parameters",
                .reference = "Sandler, Howard, Zhu, Zhmoginov and Chen, arXiv 1801.04381",
-               .options = "percent=100"},
+               .options = "percent=100, blocks=4"},
     .build = build,
 };

@@ -88,42 +88,56 @@ static const double *param_of(const struct oracle *o, const struct oct__layer *l
     return param < 0 ? NULL : o->params + o->graph->params.items[param].offset;
 }
 
-/* An element of [n][h][w][c]; 0 outside the map. */
+/* An element of [n][h][w][c]. */
 static double at(const double *v, const struct oct__layer *layer, int n, int y, int x, int c) {
-    if (y < 0 || y >= layer->h || x < 0 || x >= layer->w) {
-        return 0.0;
-    }
     return v[((n * layer->h + y) * layer->w + x) * layer->c + c];
+}
+
+/* The weight [out][in/groups][row][column] as [row][column][in/groups][out]: outputs side by side, so that
+ * a compiler may take several at once. */
+static double *turned(const double *weight, int out, int in, int kernel) {
+    double *taps = zeros((size_t)(out * in * kernel * kernel), sizeof *taps);
+    for (int c = 0; c < out; c++) {
+        for (int i = 0; i < in; i++) {
+            for (int tap = 0; tap < kernel * kernel; tap++) {
+                taps[(tap * in + i) * out + c] = weight[(c * in + i) * kernel * kernel + tap];
+            }
+        }
+    }
+    return taps;
 }
 
 static void run_conv(struct oracle *o, const struct oct__layer *layer) {
     const struct oct__conv_attr *conv = &layer->attr.conv;
     const struct oct__layer *from = &o->graph->layers[layer->in[0]];
-    const double *x = o->values[layer->in[0]], *bias = param_of(o, layer, 1);
-    const double *weight = param_of(o, layer, 0);
+    const double *bias = param_of(o, layer, 1);
     const int k = conv->kernel, in = from->c / conv->groups, out = layer->c / conv->groups;
     assert_int_equal(layer->h, (from->h + 2 * conv->pad - k) / conv->stride + 1);
     assert_int_equal(layer->w, (from->w + 2 * conv->pad - k) / conv->stride + 1);
-    double *y = o->values[layer->id];
-    for (int n = 0; n < o->batch; n++) {
-        for (int row = 0; row < layer->h; row++) {
-            for (int column = 0; column < layer->w; column++) {
-                for (int c = 0; c < layer->c; c++) {
-                    double sum = bias ? bias[c] : 0.0;
-                    for (int i = 0; i < in; i++) {
-                        for (int r = 0; r < k; r++) {
-                            for (int q = 0; q < k; q++) {
-                                sum += weight[((c * in + i) * k + r) * k + q] *
-                                       at(x, from, n, row * conv->stride - conv->pad + r,
-                                          column * conv->stride - conv->pad + q, c / out * in + i);
-                            }
-                        }
-                    }
-                    *y++ = sum;
+    double *taps = turned(param_of(o, layer, 0), layer->c, in, k), *y = o->values[layer->id];
+    for (int i = 0; i < o->batch * layer->h * layer->w; i++, y += layer->c) {
+        const int n = i / (layer->h * layer->w), row = i / layer->w % layer->h;
+        const int column = i % layer->w;
+        for (int c = 0; c < layer->c; c++) {
+            y[c] = bias ? bias[c] : 0.0;
+        }
+        for (int tap = 0; tap < k * k; tap++) {
+            const int x_row = row * conv->stride - conv->pad + tap / k;
+            const int x_column = column * conv->stride - conv->pad + tap % k;
+            if (x_row < 0 || x_row >= from->h || x_column < 0 || x_column >= from->w) {
+                continue; /* 0 outside the map */
+            }
+            const double *x =
+                o->values[from->id] + ((n * from->h + x_row) * from->w + x_column) * from->c;
+            for (int c = 0; c < from->c; c++) {
+                const double *weight = taps + (tap * in + c % in) * layer->c + c / in * out;
+                for (int j = 0; j < out; j++) {
+                    y[c / in * out + j] += weight[j] * x[c];
                 }
             }
         }
     }
+    free(taps);
 }
 
 static void note_margin(struct oracle *o, double distance) {
@@ -152,7 +166,9 @@ static void run_add(struct oracle *o, const struct oct__layer *layer) {
     }
 }
 
-/* Padding is never the maximum and is not counted in a mean. */
+/* Padding is never the maximum and is not counted in a mean. Values that are equal were computed alike
+ * from alike inputs, as those of a black border, or are zeros of a ReLU: which of them is first makes
+ * no difference to any parameter, so the margin is that to the next smaller one. */
 static void run_pool(struct oracle *o, const struct oct__layer *layer, int is_max) {
     const struct oct__layer *from = &o->graph->layers[layer->in[0]];
     const double *x = o->values[layer->in[0]];
@@ -178,7 +194,7 @@ static void run_pool(struct oracle *o, const struct oct__layer *layer, int is_ma
                                 second = best;
                                 best = v;
                                 place = y * from->w + z;
-                            } else if (v > second) {
+                            } else if (v > second && v < best) {
                                 second = v;
                             }
                         }
@@ -190,7 +206,7 @@ static void run_pool(struct oracle *o, const struct oct__layer *layer, int is_ma
                     }
                     if (!o->is_frozen) {
                         *side = place;
-                        note_margin(o, count > 1 ? best - second : DBL_MAX);
+                        note_margin(o, second > -DBL_MAX ? best - second : DBL_MAX);
                     }
                     *to = at(x, from, n, *side / from->w, *side % from->w, c);
                 }
@@ -514,6 +530,5 @@ double oracle_derivative(struct oracle *oracle, int param, size_t element) {
     oracle_run(oracle, first);
     double below = oracle->loss, lower = *p;
     *p = value;
-    oracle_run(oracle, first); /* back to where it was */
     return (above - below) / (upper - lower);
 }

@@ -50,7 +50,9 @@ void oracle_input(struct oracle *oracle, const uint8_t *images, const float *lut
 /* Computes layers `first` … and the loss; layers before `first` keep their values. */
 void oracle_run(struct oracle *oracle, int first);
 
-/* d loss / d parameter `element` of tensor `param`. The oracle must have run and be frozen. */
+/* d loss / d parameter `element` of tensor `param`. The oracle must have run and be frozen. Values of
+ * the parameter's layer and those after it are left moved: take the tensors from last to first, which
+ * reads none of them, or run the oracle again in between. */
 double oracle_derivative(struct oracle *oracle, int param, size_t element);
 
 #endif

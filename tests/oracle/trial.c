@@ -105,8 +105,10 @@ static void describe_conv(struct trial *trial, struct dice *dice, int n, int h, 
     static const int widths[] = {1, 2, 3, 5, 8, 16};
     struct oct__args *a = &trial->args;
     const int k = kernels[dice_below(dice, 4)], stride = 1 + dice_below(dice, 2);
-    const int pad = k == 1 ? 0 : dice_below(dice, k), groups = groupings[dice_below(dice, 4)];
-    const int in = groups * widths[dice_below(dice, 6)], out = groups * widths[dice_below(dice, 6)];
+    const int pad = k == 1 ? 0 : dice_below(dice, k), is_depthwise = dice_below(dice, 4) == 0;
+    const int groups = is_depthwise ? 1 + dice_below(dice, 40) : groupings[dice_below(dice, 4)];
+    const int in = is_depthwise ? groups : groups * widths[dice_below(dice, 6)];
+    const int out = is_depthwise ? groups : groups * widths[dice_below(dice, 6)];
     h += k - 1;
     w += k - 1;
     const struct oct__tensor x = shape(OCT_DTYPE_U8, n, h, w, in);

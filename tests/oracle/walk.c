@@ -7,6 +7,7 @@
 #include "models/model.h"
 #include "nn/layer.h"
 #include "support/check.h"
+#include "support/narrow.h"
 #include "support/rig.h"
 
 enum { SIDE = 8, CHANNELS = 3, CLASSES = 10, IMAGES = 40, BATCH = 6, NODES = 2, STEPS = 2 };
@@ -19,10 +20,20 @@ static const struct walk_form forms[] = {
     {"batchnorm", "octet:weights=channel,gradients=sample", 0, NULL},
     {"groupnorm", "paper", 1, NULL},
     {"evonorm-s0", "octet", 0, NULL},
+    {"range-batchnorm", "octet", 0, "resnet18:width=8"},
+    {"groupnorm", "octet:weights=channel", 0, "vgg11:width=4"},
+    {"batchnorm", "paper", 1, "mobilenetv2:percent=25,blocks=1"},
 };
 
+/* After those, every model as int8 trains it. */
 const struct walk_form *walk_form_at(int index) {
-    return index >= 0 && (size_t)index < OCT_COUNT_OF(forms) ? &forms[index] : NULL;
+    static struct walk_form plain = {"range-evonorm", "octet", 0, NULL};
+    const int model = index - (int)OCT_COUNT_OF(forms);
+    if (model < 0) {
+        return index < 0 ? NULL : &forms[index];
+    }
+    plain.model = oct__model_at(model) ? narrow_model(oct__model_at(model)->plugin.name) : NULL;
+    return plain.model ? &plain : NULL;
 }
 
 /* --- a network with a bit of everything ---------------------------------------------------------- */

@@ -16,7 +16,7 @@ struct walk_form {
     const char *model; /* NULL: the odd network of walk.c */
 };
 
-/* NULL past the end. */
+/* NULL past the end. Good until the next call. */
 const struct walk_form *walk_form_at(int index);
 
 /* Two training steps of two nodes, then a batch of evaluation. `verdicts` has OCT_OP_COUNT of them,
