@@ -78,8 +78,8 @@ OCT_API OCT_MUST_CHECK oct_status oct_dataset_get(const char *name, const char *
                                                   const char *source, oct_download_fn *progress,
                                                   void *context);
 
-/* Reads every file of `name` and compares checksums. On success `path` (if not NULL) receives where
- * the files are. */
+/* Reads every file of `name` and compares checksums; a dataset of your own is named with its folder
+ * ("npy:/srv/mine") and read in full. On success `path` (if not NULL) receives where the files are. */
 OCT_API OCT_MUST_CHECK oct_status oct_dataset_verify(const char *name, const char *folder,
                                                      char *path, size_t path_bytes);
 

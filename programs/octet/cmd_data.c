@@ -32,6 +32,7 @@ static const struct cli_example get_examples[] = {
 static const struct cli_example verify_examples[] = {
     {"data verify", "every dataset that is here"},
     {"data verify cifar10", "one"},
+    {"data verify npy:mine", "arrays of your own, in the folder mine"},
     {NULL, NULL},
 };
 
@@ -68,7 +69,9 @@ static const char *data_folder(const struct cli *cli) {
     return folder && *folder ? folder : NULL;
 }
 
-static void look(const struct cli *cli, const struct oct_plugin *plugin, struct found *found) {
+/* `spec` is the plug-in's name, with the options that the user gave. */
+static void look(const struct cli *cli, const struct oct_plugin *plugin, const char *spec,
+                 struct found *found) {
     memset(found, 0, sizeof *found);
     found->plugin = plugin;
     if (plugin->unavailable) {
@@ -77,20 +80,21 @@ static void look(const struct cli *cli, const struct oct_plugin *plugin, struct 
         return;
     }
     cli_progress_note("checking %s", plugin->name);
-    found->status =
-        oct_dataset_verify(plugin->name, data_folder(cli), found->path, sizeof found->path);
+    found->status = oct_dataset_verify(spec, data_folder(cli), found->path, sizeof found->path);
     if (found->status == OCT_OK) {
-        found->n_bytes = found->path[0] == '/' ? folder_bytes(found->path) : 0;
+        found->n_bytes = found->path[0] ? folder_bytes(found->path) : 0;
     } else {
         found->path[0] = '\0';
         snprintf(found->reason, sizeof found->reason, "%s", oct_last_error());
     }
 }
 
-static const struct oct_plugin *find_dataset(const char *name) {
+/* The dataset of "NAME" or "NAME:OPTIONS". */
+static const struct oct_plugin *find_dataset(const char *spec) {
     const struct oct_plugin *plugin;
+    size_t length = strcspn(spec, ":");
     for (int i = 0; (plugin = oct_plugin_at(OCT_PLUGIN_DATASET, i)) != NULL; i++) {
-        if (strcmp(plugin->name, name) == 0) {
+        if (strlen(plugin->name) == length && strncmp(plugin->name, spec, length) == 0) {
             return plugin;
         }
     }
@@ -124,6 +128,8 @@ static const char *verdict(const struct found *found) {
         return "unavailable";
     case OCT_STATUS_NOT_FOUND:
         return "missing";
+    case OCT_STATUS_INVALID:
+        return "unusable"; /* whole, but not what a dataset can be made of */
     default:
         return "damaged";
     }
@@ -157,7 +163,7 @@ static int look_at(const struct cli *cli, const char *name, int *n_damaged, int 
             continue;
         }
         struct found found;
-        look(cli, plugin, &found);
+        look(cli, plugin, only ? name : plugin->name, &found);
         int absent = found.status == OCT_STATUS_NOT_FOUND || found.status == OCT_STATUS_UNSUPPORTED;
         *n_absent += absent;
         *n_damaged += found.status != OCT_OK && !absent;

@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 
 #define OCT_DATA_CHANNELS 4
+#define OCT_PATH_BYTES 1024
 
 struct oct_dataset {
     char *name;
@@ -53,11 +54,15 @@ struct oct__data_source {
 
 struct oct_dataset_kind {
     struct oct_plugin plugin;
-    const struct oct__data_file *files;     /* ends with a NULL name; NULL: needs no files */
+    const struct oct__data_file *files;     /* ends with a NULL name; NULL: has no fixed files */
     const char *folder;                     /* its own folder inside the data folder: "cifar10" */
     const char *package_folder;             /* where a system package puts it; NULL: none does */
     const char *remedy;                     /* the command that gets it, for error messages */
     const struct oct__data_source *sources; /* tried in order by oct_dataset_get; NULL: none */
+    /* Of a dataset that people bring themselves: the folder that `options` name; NOT_FOUND, saying
+     * how to, when they name none. NULL: it has its own place, or needs no files. */
+    oct_status (*locate)(const struct oct_dataset_kind *kind, const char *options,
+                         char out[OCT_PATH_BYTES]);
     /* `options` is what followed ':' in the spec, NULL when nothing did. `folder` is the data
      * folder, may be NULL. The caller fills in nothing; on failure nothing is left allocated. */
     oct_status (*open)(const struct oct_dataset_kind *kind, const char *options, const char *folder,
@@ -80,6 +85,10 @@ const struct oct_dataset_kind *oct__dataset_find(const char *name);
 
 /* The same with a failure that lists the names (NOT_FOUND) or says why (UNSUPPORTED). */
 OCT_MUST_CHECK oct_status oct__dataset_need(const char *name, const struct oct_dataset_kind **out);
+
+/* INVALID for options (NULL: none) of a dataset that has none. */
+OCT_MUST_CHECK oct_status oct__dataset_takes(const struct oct_dataset_kind *kind,
+                                             const char *options);
 
 /* Sets mean and deviation to those of the samples: exact integer sums, so the same on every
  * machine. A channel that never changes gets deviation 1. */

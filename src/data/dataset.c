@@ -102,9 +102,7 @@ oct_status oct_dataset_open(const char *spec, const char *folder, enum oct_split
     OCT_TRY(oct__spec_split(spec, name, &options));
     const struct oct_dataset_kind *kind;
     OCT_TRY(oct__dataset_need(name, &kind));
-    if (options && !kind->plugin.options) {
-        OCT_FAIL(INVALID, "%s takes no options, got ':%.48s'", name, options);
-    }
+    OCT_TRY(oct__dataset_takes(kind, options));
     return kind->open(kind, options, folder, split, out);
 }
 

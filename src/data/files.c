@@ -2,19 +2,11 @@
 /* files.c - finding, reading and checking dataset files; see files.h. */
 #include "data/files.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#ifdef OCT_HAVE_ZLIB
-#include <zlib.h>
-#endif
 
 #include "base/sha256.h"
+#include "data/reader.h"
 
 oct_status oct__path_join(const char *folder, const char *name, const char *suffix,
                           char out[OCT_PATH_BYTES]) {
@@ -46,26 +38,6 @@ const char *oct__grouped(uint64_t number, char out[OCT_GROUPED_BYTES]) {
     return at;
 }
 
-/* How a file lies in a folder. */
-enum presence { ABSENT, PLAIN, GZIPPED };
-
-static oct_status find_file(const char *dir, const char *name, enum presence *out) {
-    char path[OCT_PATH_BYTES];
-    struct stat facts;
-    for (enum presence form = PLAIN; form <= GZIPPED; form++) {
-        OCT_TRY(oct__path_join(dir, name, form == PLAIN ? "" : ".gz", path));
-        if (stat(path, &facts) == 0) {
-            *out = form;
-            return OCT_OK;
-        }
-        if (errno != ENOENT && errno != ENOTDIR) {
-            OCT_FAIL(IO, "%s: %s", oct__path_shown(path), strerror(errno));
-        }
-    }
-    *out = ABSENT;
-    return OCT_OK;
-}
-
 /* Counts the files of the dataset that `dir` has and names the first it has not (NULL: all there).
  */
 static oct_status survey(const struct oct_dataset_kind *kind, const char *dir, int *n_present,
@@ -73,9 +45,9 @@ static oct_status survey(const struct oct_dataset_kind *kind, const char *dir, i
     *n_present = 0;
     *missing = NULL;
     for (const struct oct__data_file *file = kind->files; file->name; file++) {
-        enum presence presence;
-        OCT_TRY(find_file(dir, file->name, &presence));
-        if (presence != ABSENT) {
+        enum oct__presence presence;
+        OCT_TRY(oct__file_find(dir, file->name, &presence));
+        if (presence != OCT_ABSENT) {
             ++*n_present;
         } else if (!*missing) {
             *missing = file->name;
@@ -128,127 +100,41 @@ static oct_status wrong_size(const char *path, uint64_t found, const struct oct_
              found < file->n_bytes ? "truncated" : "too long", remedy);
 }
 
-static oct_status read_plain(int fd, const char *path, const struct oct__data_file *file,
-                             const char *remedy, uint8_t *bytes) {
-    struct stat facts;
-    if (fstat(fd, &facts) != 0) {
-        OCT_FAIL(IO, "%s: %s", oct__path_shown(path), strerror(errno));
+/* All of the file, which must be as long as the table says. */
+static oct_status read_all(struct oct__reader *reader, const struct oct__data_file *file,
+                           uint8_t *bytes) {
+    if (!reader->is_gzipped && reader->most_bytes != file->n_bytes) {
+        return wrong_size(reader->path, reader->most_bytes, file, reader->remedy);
     }
-    if (!S_ISREG(facts.st_mode)) {
-        OCT_FAIL(CORRUPT, "%s: not a regular file; get it again with: %s", oct__path_shown(path),
-                 remedy);
+    size_t got, n_excess = 0;
+    OCT_TRY(oct__reader_read(reader, bytes, (size_t)file->n_bytes, &got));
+    if (got == file->n_bytes) {
+        uint8_t excess;
+        OCT_TRY(oct__reader_read(reader, &excess, 1, &n_excess));
     }
-    if ((uint64_t)facts.st_size != file->n_bytes) {
-        return wrong_size(path, (uint64_t)facts.st_size, file, remedy);
-    }
-    for (uint64_t done = 0; done < file->n_bytes;) {
-        ssize_t got = read(fd, bytes + done, (size_t)(file->n_bytes - done));
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got < 0) {
-            char at[OCT_GROUPED_BYTES];
-            OCT_FAIL(IO, "%s: at byte %s: %s", oct__path_shown(path), oct__grouped(done, at),
-                     strerror(errno));
-        }
-        if (got == 0) { /* someone cut it short while we read */
-            return wrong_size(path, done, file, remedy);
-        }
-        done += (uint64_t)got;
-    }
-    return OCT_OK;
+    return got + n_excess == file->n_bytes
+               ? OCT_OK
+               : wrong_size(reader->path, got + n_excess, file, reader->remedy);
 }
-
-#ifdef OCT_HAVE_ZLIB
-
-/* Takes over `fd`. */
-static oct_status read_gzipped(int fd, const char *path, const struct oct__data_file *file,
-                               const char *remedy, uint8_t *bytes) {
-    gzFile stream = gzdopen(fd, "rb");
-    if (!stream) {
-        close(fd);
-        OCT_FAIL(NO_MEMORY, "%s: no memory to unpack it", oct__path_shown(path));
-    }
-    gzbuffer(stream, 1U << 17);
-    oct_status status = OCT_OK;
-    uint64_t done = 0;
-    uint8_t excess; /* a byte behind the expected end shows that the file is too long */
-    for (;;) {
-        uint64_t left = file->n_bytes - done;
-        unsigned want = left == 0 ? 1 : left < (1U << 20) ? (unsigned)left : 1U << 20;
-        int got = gzread(stream, left == 0 ? &excess : bytes + done, want);
-        if (got < 0 || (got == 0 && left > 0)) {
-            int code;
-            const char *text = gzerror(stream, &code);
-            const char *colon = strstr(text, ": "); /* before it is a name we know better */
-            text = colon ? colon + 2 : text;
-            char at[OCT_GROUPED_BYTES];
-            if (code == Z_ERRNO) {
-                OCT_FAIL_TO(out, IO, "%s: %s", oct__path_shown(path), strerror(errno));
-            }
-            if (code == Z_OK || code == Z_BUF_ERROR || code == Z_STREAM_END) {
-                status = wrong_size(path, done, file, remedy);
-                goto out;
-            }
-            OCT_FAIL_TO(out, CORRUPT, "%s: damaged near its byte %s (%s); get it again with: %s",
-                        oct__path_shown(path), oct__grouped((uint64_t)gzoffset(stream), at), text,
-                        remedy);
-        }
-        if (left == 0) {
-            if (got > 0) {
-                status = wrong_size(path, done + 1, file, remedy);
-            }
-            goto out;
-        }
-        done += (uint64_t)got;
-    }
-out:
-    gzclose_r(stream);
-    return status;
-}
-
-#endif
 
 oct_status oct__files_load(const char *dir, const struct oct__data_file *file, const char *remedy,
                            struct oct__loaded *out) {
-    enum presence presence;
-    OCT_TRY(find_file(dir, file->name, &presence));
-    OCT_TRY(oct__path_join(dir, file->name, presence == GZIPPED ? ".gz" : "", out->path));
-#ifndef OCT_HAVE_ZLIB
-    if (presence == GZIPPED) {
-        OCT_FAIL(UNSUPPORTED, "%s: this build has no zlib to read it; unpack it with gunzip",
-                 oct__path_shown(out->path));
+    struct oct__reader reader;
+    OCT_TRY(oct__reader_open(dir, file->name, remedy, &reader));
+    memcpy(out->path, reader.path, sizeof out->path);
+    void *memory = NULL;
+    oct_status status = oct__alloc((size_t)file->n_bytes, file->name, &memory);
+    if (status == OCT_OK) {
+        status = read_all(&reader, file, memory);
     }
-#endif
-    void *memory;
-    OCT_TRY(oct__alloc((size_t)file->n_bytes, file->name, &memory));
-    oct_status status;
-    int fd = open(out->path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT) {
-        OCT_FAIL_TO(fail, NOT_FOUND, "%s: no such file; get it with: %s",
-                    oct__path_shown(out->path), remedy);
-    }
-    if (fd < 0) {
-        OCT_FAIL_TO(fail, IO, "%s: %s", oct__path_shown(out->path), strerror(errno));
-    }
-#ifdef OCT_HAVE_ZLIB
-    if (presence == GZIPPED) {
-        OCT_TRY_TO(fail, read_gzipped(fd, out->path, file, remedy, memory));
-    } else
-#endif
-    {
-        status = read_plain(fd, out->path, file, remedy, memory);
-        close(fd);
-        if (status != OCT_OK) {
-            goto fail;
-        }
+    oct__reader_close(&reader);
+    if (status != OCT_OK) {
+        oct__free(memory);
+        return status;
     }
     out->bytes = memory;
     out->n_bytes = (size_t)file->n_bytes;
     return OCT_OK;
-fail:
-    oct__free(memory);
-    return status;
 }
 
 void oct__loaded_fini(struct oct__loaded *loaded) {

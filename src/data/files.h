@@ -14,8 +14,6 @@
 
 #include "data/data.h"
 
-#define OCT_PATH_BYTES 1024
-
 /* "FOLDER/NAME" + suffix; INVALID when that is too long. */
 OCT_MUST_CHECK oct_status oct__path_join(const char *folder, const char *name, const char *suffix,
                                          char out[OCT_PATH_BYTES]);

@@ -17,6 +17,7 @@
 
 #include "base/folder.h"
 #include "base/log.h"
+#include "base/spec.h"
 
 /* Of a source that the dataset knows nothing about. */
 #define MOST_BYTES ((uint64_t)1 << 30)
@@ -43,15 +44,20 @@ static bool all_sums_known(const struct oct_dataset_kind *kind) {
     return true;
 }
 
-oct_status oct__verify(const struct oct_dataset_kind *kind, const char *folder,
-                       char path[OCT_PATH_BYTES]) {
-    OCT_TRY(oct__files_locate(kind, folder, path));
+static oct_status open_both(const struct oct_dataset_kind *kind, const char *options,
+                            const char *folder) {
     for (enum oct_split split = OCT_SPLIT_TRAIN; split <= OCT_SPLIT_TEST; split++) {
         struct oct_dataset *dataset;
-        OCT_TRY(kind->open(kind, NULL, folder, split, &dataset));
+        OCT_TRY(kind->open(kind, options, folder, split, &dataset));
         oct_dataset_close(dataset);
     }
     return OCT_OK;
+}
+
+oct_status oct__verify(const struct oct_dataset_kind *kind, const char *folder,
+                       char path[OCT_PATH_BYTES]) {
+    OCT_TRY(oct__files_locate(kind, folder, path));
+    return open_both(kind, NULL, folder);
 }
 
 /* Brings a plain file from `path` into the stage. */
@@ -306,6 +312,10 @@ oct_status oct_dataset_get(const char *name, const char *folder, const char *sou
     }
     const struct oct_dataset_kind *kind;
     OCT_TRY(oct__dataset_need(name, &kind));
+    if (!kind->files && kind->locate) {
+        char path[OCT_PATH_BYTES];
+        return kind->locate(kind, NULL, path); /* which says how to bring them */
+    }
     if (!kind->files) {
         oct__log(OCT_LOG_INFO, "%s needs no files", name);
         return OCT_OK;
@@ -322,11 +332,18 @@ oct_status oct_dataset_verify(const char *name, const char *folder, char *path, 
     if (!name || (path && path_bytes == 0)) {
         OCT_FAIL(INVALID, "oct_dataset_verify: needs a name, and room where it gets a path");
     }
+    char plain[OCT_SPEC_NAME];
+    const char *options;
+    OCT_TRY(oct__spec_split(name, plain, &options));
     const struct oct_dataset_kind *kind;
-    OCT_TRY(oct__dataset_need(name, &kind));
+    OCT_TRY(oct__dataset_need(plain, &kind));
+    OCT_TRY(oct__dataset_takes(kind, options));
     char found[OCT_PATH_BYTES] = "";
     if (kind->files) {
         OCT_TRY(oct__verify(kind, folder, found));
+    } else if (kind->locate) {
+        OCT_TRY(kind->locate(kind, options, found));
+        OCT_TRY(open_both(kind, options, folder));
     }
     if (path) {
         size_t length = strlen(found);

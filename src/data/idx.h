@@ -8,7 +8,7 @@
 #ifndef OCT_DATA_IDX_H
 #define OCT_DATA_IDX_H
 
-#include "data/data.h"
+#include "data/arrays.h"
 
 #define OCT_IDX_DIMS 3
 
@@ -34,5 +34,14 @@ struct oct__idx_pair {
 OCT_MUST_CHECK oct_status oct__idx_dataset(const char *name, const struct oct__idx_pair *pair,
                                            int side, int border, int n_classes,
                                            struct oct_dataset **out);
+
+/* Element type and number of dimensions from the first 4 bytes: INVALID for what cannot be `role`.
+ */
+OCT_MUST_CHECK oct_status oct__idx_begin(const char *file, const uint8_t *bytes,
+                                         enum oct__array_role role, struct oct__array *out);
+
+/* The sizes, 4 bytes for each dimension. */
+OCT_MUST_CHECK oct_status oct__idx_sizes(const char *file, const uint8_t *bytes,
+                                         struct oct__array *out);
 
 #endif

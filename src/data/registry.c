@@ -39,3 +39,10 @@ oct_status oct__dataset_need(const char *name, const struct oct_dataset_kind **o
     *out = kind;
     return OCT_OK;
 }
+
+oct_status oct__dataset_takes(const struct oct_dataset_kind *kind, const char *options) {
+    if (options && !kind->plugin.options) {
+        OCT_FAIL(INVALID, "%s takes no options, got ':%.48s'", kind->plugin.name, options);
+    }
+    return OCT_OK;
+}

@@ -24,8 +24,27 @@ static void parse_alone(const uint8_t *bytes, size_t n_bytes) {
     }
 }
 
+/* As the files of a folder are read: the header alone, then the sizes. */
+static void parse_header(const uint8_t *bytes, size_t n_bytes) {
+    for (enum oct__array_role role = OCT_ARRAY_IMAGES; role <= OCT_ARRAY_LABELS; role++) {
+        struct oct__array array;
+        if (n_bytes < 4 || oct__idx_begin("file", bytes, role, &array) != OCT_OK) {
+            continue;
+        }
+        FUZZ_CHECK(array.n_dims >= 1 && array.n_dims <= OCT_ARRAY_DIMS && array.item_bytes > 0);
+        uint64_t total;
+        if (n_bytes < 4 + 4 * (size_t)array.n_dims ||
+            oct__idx_sizes("file", bytes + 4, &array) != OCT_OK ||
+            !oct__array_bytes(&array, &total)) {
+            continue;
+        }
+        FUZZ_CHECK(total >= array.dims[0] && total % array.dims[0] == 0);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     parse_alone(bytes, n_bytes);
+    parse_header(bytes, n_bytes);
     if (n_bytes < 3) {
         return 0;
     }

@@ -51,7 +51,8 @@ static void assert_fails(oct_status status, oct_status expected, const char *say
 
 static void registry_lists_the_datasets(void **state) {
     (void)state;
-    static const char *const expected[] = {"fashion-mnist", "cifar10", "cifar100", "synthetic"};
+    static const char *const expected[] = {"fashion-mnist", "cifar10", "cifar100",
+                                           "synthetic",     "npy",     "idx"};
     int n = 0;
     for (; oct__dataset_at(n); n++) {
         const struct oct_dataset_kind *kind = oct__dataset_at(n);
