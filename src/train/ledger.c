@@ -122,10 +122,15 @@ oct_status oct__ledger_enter_edge(struct oct__ledger *ledger, int from, int to) 
     return OCT_OK;
 }
 
+struct oct__carried *oct__ledger_find(const struct oct__ledger *ledger, int from, int to) {
+    const int place = ledger->start ? place_of(ledger, from, to) : 0;
+    return ledger->start && has(ledger, from, to, place) ? &ledger->counts[place] : NULL;
+}
+
 void oct__ledger_count(struct oct__ledger *ledger, int from, int to, uint64_t bytes) {
+    struct oct__carried *carried = oct__ledger_find(ledger, from, to);
     ledger->sent[from] += bytes;
-    if (ledger->start) {
-        struct oct__carried *carried = &ledger->counts[place_of(ledger, from, to)];
+    if (carried) {
         carried->bytes += bytes;
         carried->messages++;
     }

@@ -43,6 +43,9 @@ OCT_MUST_CHECK oct_status oct__ledger_enter(struct oct__ledger *ledger, const st
 /* Enters one edge, for runs whose messages follow no graph, and for checkpoints. */
 OCT_MUST_CHECK oct_status oct__ledger_enter_edge(struct oct__ledger *ledger, int from, int to);
 
+/* What an edge has carried; NULL when it was not entered. */
+struct oct__carried *oct__ledger_find(const struct oct__ledger *ledger, int from, int to);
+
 /* A message went over an edge that was entered. */
 void oct__ledger_count(struct oct__ledger *ledger, int from, int to, uint64_t bytes);
 

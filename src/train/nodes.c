@@ -5,8 +5,10 @@
  * epoch has ended. Bytes are the ledger's (exchange.h), classes are counted when somebody asks.
  */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "train/checkpoint.h"
 #include "train/trainer.h"
 
 oct_status oct__nodes_make(struct oct_trainer *trainer) {
@@ -38,6 +40,7 @@ void oct__nodes_free(struct oct_trainer *trainer) {
 
 void oct__nodes_begin_epoch(struct oct_trainer *trainer) {
     memset(trainer->sums, 0, (size_t)trainer->n_nodes * sizeof *trainer->sums);
+    trainer->sum_steps = 0;
 }
 
 void oct__nodes_add_step(struct oct_trainer *trainer) {
@@ -45,6 +48,7 @@ void oct__nodes_add_step(struct oct_trainer *trainer) {
         trainer->sums[node].loss += trainer->nodes[node].loss * trainer->batch;
         trainer->sums[node].n_hits += trainer->nodes[node].n_hits;
     }
+    trainer->sum_steps++;
 }
 
 /* Own models that were tested are no longer these. */
@@ -56,7 +60,7 @@ void oct__nodes_evaluated(struct oct_trainer *trainer) {
 }
 
 void oct__nodes_end_epoch(struct oct_trainer *trainer) {
-    const double samples = (double)trainer->epoch_samples / trainer->n_nodes;
+    const double samples = (double)trainer->sum_steps * trainer->batch;
     for (int node = 0; node < trainer->n_nodes; node++) {
         const struct oct__node_sum *sum = &trainer->sums[node];
         trainer->shown[node].loss = samples > 0 ? sum->loss / samples : (double)NAN;
@@ -109,4 +113,115 @@ int64_t oct_trainer_holding(const struct oct_trainer *trainer, int node, int lab
         count += oct_dataset_label(trainer->train, rows[i]) == label;
     }
     return count;
+}
+
+/* --- checkpoints ----------------------------------------------------------------------------- */
+
+/* "node.00003.loss", "edge.00003.00017.bytes" */
+#define NODE_COUNTERS 3
+
+static int edges_kept(const struct oct_trainer *trainer) {
+    const int n = oct__ledger_edges(&trainer->exchange->ledger);
+    return n <= OCT_EDGES_KEPT ? n : 0;
+}
+
+size_t oct__nodes_counters(const struct oct_trainer *trainer) {
+    return 1 + NODE_COUNTERS * (size_t)trainer->n_nodes + 2 * (size_t)edges_kept(trainer);
+}
+
+static struct oct__counter *put_node(struct oct__counter *at, int node, const char *what,
+                                     double value) {
+    snprintf(at->name, sizeof at->name, "node.%05d.%s", node, what);
+    at->value = value;
+    return at + 1;
+}
+
+void oct__nodes_put(const struct oct_trainer *trainer, struct oct__counter *counters) {
+    const struct oct__ledger *ledger = &trainer->exchange->ledger;
+    struct oct__counter *at = counters;
+    *at++ = (struct oct__counter){.name = "node_steps", .value = (double)trainer->sum_steps};
+    for (int node = 0; node < trainer->n_nodes; node++) {
+        at = put_node(at, node, "loss", trainer->sums[node].loss);
+        at = put_node(at, node, "hits", (double)trainer->sums[node].n_hits);
+        at = put_node(at, node, "sent", (double)ledger->sent[node]);
+    }
+    for (int edge = 0; edge < edges_kept(trainer); edge++, at += 2) {
+        const int from = oct__ledger_from(ledger, edge), to = ledger->to[edge];
+        snprintf(at[0].name, sizeof at[0].name, "edge.%05d.%05d.bytes", from, to);
+        snprintf(at[1].name, sizeof at[1].name, "edge.%05d.%05d.messages", from, to);
+        at[0].value = (double)ledger->counts[edge].bytes;
+        at[1].value = (double)ledger->counts[edge].messages;
+    }
+}
+
+static oct_status strange(const struct oct__manifest *manifest,
+                          const struct oct__counter *counter) {
+    OCT_FAIL(CORRUPT, "%s: %s is %g", manifest->path, counter->name, counter->value);
+}
+
+/* A loss may be anything finite; the others count. */
+static int is_count(double value) {
+    return value >= 0 && value <= 0x1p53 && floor(value) == value;
+}
+
+static oct_status take_node(struct oct_trainer *trainer, const struct oct__manifest *manifest,
+                            const struct oct__counter *counter) {
+    int node, length = 0;
+    if (sscanf(counter->name, "node.%5d%n", &node, &length) != 1 || node < 0 ||
+        node >= trainer->n_nodes || !isfinite(counter->value)) {
+        return strange(manifest, counter);
+    }
+    const char *what = counter->name + length;
+    if (strcmp(what, ".loss") == 0) {
+        trainer->sums[node].loss = counter->value;
+    } else if (strcmp(what, ".hits") == 0 && is_count(counter->value)) {
+        trainer->sums[node].n_hits = (int64_t)counter->value;
+    } else if (strcmp(what, ".sent") == 0 && is_count(counter->value)) {
+        trainer->exchange->ledger.sent[node] = (uint64_t)counter->value;
+    } else {
+        return strange(manifest, counter);
+    }
+    return OCT_OK;
+}
+
+static oct_status take_edge(struct oct_trainer *trainer, const struct oct__manifest *manifest,
+                            const struct oct__counter *counter) {
+    int from, to, length = 0;
+    if (sscanf(counter->name, "edge.%5d.%5d%n", &from, &to, &length) != 2 || from < 0 || to < 0 ||
+        from >= trainer->n_nodes || to >= trainer->n_nodes || from == to ||
+        !is_count(counter->value)) {
+        return strange(manifest, counter);
+    }
+    const int is_bytes = strcmp(counter->name + length, ".bytes") == 0;
+    if (!is_bytes && strcmp(counter->name + length, ".messages") != 0) {
+        return strange(manifest, counter);
+    }
+    struct oct__carried *carried;
+    OCT_TRY(oct__ledger_enter_edge(&trainer->exchange->ledger, from, to));
+    carried = oct__ledger_find(&trainer->exchange->ledger, from, to);
+    if (carried) {
+        *(is_bytes ? &carried->bytes : &carried->messages) = (uint64_t)counter->value;
+    }
+    return OCT_OK;
+}
+
+oct_status oct__nodes_take(struct oct_trainer *trainer, const struct oct__manifest *manifest) {
+    for (size_t i = 0; i < manifest->n_counters; i++) {
+        const struct oct__counter *counter = &manifest->counters[i];
+        if (strncmp(counter->name, "node.", 5) == 0) {
+            OCT_TRY(take_node(trainer, manifest, counter));
+        } else if (strncmp(counter->name, "edge.", 5) == 0) {
+            OCT_TRY(take_edge(trainer, manifest, counter));
+        } else if (strcmp(counter->name, "node_steps") == 0) {
+            if (!is_count(counter->value)) {
+                return strange(manifest, counter);
+            }
+            trainer->sum_steps = (int64_t)counter->value;
+        }
+    }
+    if (trainer->epochs_done > 0 && trainer->sum_steps > 0 &&
+        trainer->step == trainer->epochs_done * trainer->epoch_steps) {
+        oct__nodes_end_epoch(trainer); /* it was written between two epochs */
+    }
+    return OCT_OK;
 }

@@ -13,7 +13,7 @@
 #include "train/checkpoint.h"
 #include "train/trainer.h"
 
-/* The numbers that say where a run stands; weights of the nodes follow them. */
+/* The numbers that say where a run stands; weights and figures of the nodes follow them. */
 #define COUNTERS(X)                                                                                \
     X("epochs", epochs_done, int)                                                                  \
     X("final_rounds", final_done, int)                                                             \
@@ -180,7 +180,7 @@ static void weight_name(int node, char name[32]) {
 oct_status oct__trainer_keep(struct oct_trainer *trainer, const char *folder) {
     struct oct__stock stock = stock_of(trainer);
     void *memory;
-    stock.n_counters = N_COUNTERS + (size_t)trainer->n_nodes;
+    stock.n_counters = N_COUNTERS + (size_t)trainer->n_nodes + oct__nodes_counters(trainer);
     OCT_TRY(oct__alloc_array(stock.n_counters, sizeof *stock.counters, "counters", &memory));
     stock.counters = memory;
     struct oct__counter *counter = stock.counters;
@@ -192,6 +192,7 @@ oct_status oct__trainer_keep(struct oct_trainer *trainer, const char *folder) {
         weight_name(node, counter->name);
         counter->value = trainer->gossip->u[node];
     }
+    oct__nodes_put(trainer, counter);
     oct_status status = oct__checkpoint_save(folder, &stock);
     oct__free(stock.counters);
     return status;
@@ -243,6 +244,7 @@ static oct_status resume(struct oct_trainer *trainer, const struct oct__manifest
     }
     struct oct__stock stock = stock_of(trainer);
     OCT_TRY(oct__checkpoint_load(manifest, &stock));
+    OCT_TRY(oct__nodes_take(trainer, manifest));
     return oct__cohort_settle(trainer->cohort, (uint32_t)trainer->step, 0.0F, trainer->gossip->u);
 }
 

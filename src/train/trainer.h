@@ -57,6 +57,7 @@ struct oct_trainer {
     int epochs_done, final_done;
     double epoch_loss; /* summed over samples */
     int64_t epoch_hits, epoch_samples, samples_seen;
+    int64_t sum_steps; /* steps in `sums`, which a checkpoint of an older Octet does not have */
     struct oct__traffic final_traffic; /* of the rounds after training */
     double seconds, train_seconds, gossip_seconds;
 
@@ -85,6 +86,17 @@ void oct__nodes_begin_epoch(struct oct_trainer *trainer);
 void oct__nodes_add_step(struct oct_trainer *trainer);
 void oct__nodes_evaluated(struct oct_trainer *trainer);
 void oct__nodes_end_epoch(struct oct_trainer *trainer);
+
+/* A node's figures as numbers of a checkpoint: how many there are, each with its name; and back. What
+ * a checkpoint does not have (those of older versions, and more edges than OCT_EDGES_KEPT) begins
+ * anew, at 0. */
+#define OCT_EDGES_KEPT 262144
+struct oct__counter;
+struct oct__manifest;
+size_t oct__nodes_counters(const struct oct_trainer *trainer);
+void oct__nodes_put(const struct oct_trainer *trainer, struct oct__counter *counters);
+OCT_MUST_CHECK oct_status oct__nodes_take(struct oct_trainer *trainer,
+                                          const struct oct__manifest *manifest);
 
 /* Brings the test figures up to date. */
 OCT_MUST_CHECK oct_status oct__trainer_evaluate(struct oct_trainer *trainer);
