@@ -89,16 +89,12 @@ static int complete_config(struct cli *cli) {
 /* The run's options with another precision, and nothing kept. What was left to its default stays so:
  * the norm's depends on the precision. */
 static int other_config(const struct cli *cli, const char *precision, struct oct_config **out) {
-    oct_status status = oct_config_copy(cli->config, out);
-    if (status == OCT_OK) {
-        status = oct_config_set(*out, "checkpoint", "");
-    }
-    if (status != OCT_OK) {
-        return cli_fail(cli, status);
-    }
-    status = oct_config_set(*out, "precision", precision);
+    oct_status status = oct_config_recast(cli->config, precision, out);
     if (status == OCT_STATUS_INVALID) { /* "precision is 'fp31', expected …" */
         return cli_usage(cli, "--compare%s", oct_last_error() + strlen("precision"));
+    }
+    if (status == OCT_OK) {
+        status = oct_config_set(*out, "checkpoint", "");
     }
     if (status != OCT_OK) {
         return cli_fail(cli, status);

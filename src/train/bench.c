@@ -273,7 +273,7 @@ static oct_status open_trainer(const struct oct_config *config, int n_nodes,
                                struct oct_trainer **out) {
     struct oct_config *own;
     char number[16];
-    OCT_TRY(oct_config_copy(config, &own));
+    OCT_TRY(oct_config_recast(config, config->precision, &own));
     snprintf(number, sizeof number, "%d", n_nodes);
     oct_status status = oct_config_set(own, "nodes", number);
     if (status == OCT_OK) {

@@ -66,11 +66,8 @@ static oct_status keep_time(struct times *times, double seconds) {
 static oct_status open_racer(const struct oct_config *config, const char *precision,
                              struct racer *racer) {
     struct oct_config *own;
-    OCT_TRY(oct_config_copy(config, &own));
+    OCT_TRY(oct_config_recast(config, precision, &own));
     oct_status status = oct_config_set(own, "nodes", "1");
-    if (status == OCT_OK) {
-        status = oct_config_set(own, "precision", precision);
-    }
     if (status == OCT_OK) {
         status = oct_trainer_create(own, NULL, &racer->trainer);
     }

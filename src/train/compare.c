@@ -13,11 +13,10 @@ static oct_status open_trainer(const struct oct_config *config, const char *prec
                                const char *recipe, struct oct_trainer **out) {
     struct oct_config *own;
     oct_status status;
-    OCT_TRY(oct_config_copy(config, &own));
+    OCT_TRY(oct_config_recast(config, precision, &own));
     if (!config->norm[0]) {
         OCT_TRY_TO(out, oct_config_set(own, "norm", "range-evonorm")); /* in both precisions */
     }
-    OCT_TRY_TO(out, oct_config_set(own, "precision", precision));
     if (recipe) {
         OCT_TRY_TO(out, oct_config_set(own, "precision-recipe", recipe));
     }

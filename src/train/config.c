@@ -366,6 +366,48 @@ oct_status oct_config_copy(const struct oct_config *config, struct oct_config **
     return OCT_OK;
 }
 
+/* An option that is not at its default although the precision gives it no meaning; -1: none. */
+static int meaningless(const struct oct_config *config) {
+    static const enum oct__option_index of_int8[] = {OCT__OPTION_precision_recipe,
+                                                     OCT__OPTION_activation_rounding};
+    for (size_t i = 0; i < OCT_COUNT_OF(of_int8) && !oct__config_is_int8(config); i++) {
+        if (strcmp(config->text[of_int8[i]], rows[of_int8[i]].option.fallback) != 0) {
+            return (int)of_int8[i];
+        }
+    }
+    const int is_elsewhere = strcmp(config->engine, "sim") != 0 &&
+                             strcmp(config->engine, rows[OCT__OPTION_engine].option.fallback) != 0;
+    return is_elsewhere && strcmp(config->precision, "int8-sim") == 0 ? OCT__OPTION_engine : -1;
+}
+
+oct_status oct__config_check(const struct oct_config *config) {
+    const int row = meaningless(config);
+    if (row >= 0) {
+        OCT_FAIL(
+            INVALID, "%s is '%s', but precision is '%s', which %s; leave one of them out",
+            names[row], shown(config->text[row], strlen(config->text[row])).text, config->precision,
+            row == OCT__OPTION_engine ? "is computed by the engine 'sim'" : "quantizes nothing");
+    }
+    return OCT_OK;
+}
+
+oct_status oct_config_recast(const struct oct_config *config, const char *precision,
+                             struct oct_config **out) {
+    struct oct_config *copy;
+    OCT_TRY(oct_config_copy(config, &copy));
+    oct_status status = oct_config_set(copy, "precision", precision);
+    for (int row; status == OCT_OK && (row = meaningless(copy)) >= 0;) {
+        status = store(copy, row, rows[row].option.fallback, 0); /* they are texts, all of them */
+        copy->is_set[row] = 0;
+    }
+    if (status != OCT_OK) {
+        oct_config_destroy(copy);
+        return status;
+    }
+    *out = copy;
+    return OCT_OK;
+}
+
 static oct_status fail_unknown(const char *name) {
     const char *nearest = NULL;
     int least = 0;

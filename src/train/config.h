@@ -39,6 +39,9 @@ struct oct_config {
 /* Whether the precision is int8 or its simulation. */
 int oct__config_is_int8(const struct oct_config *config);
 
+/* INVALID for options that mean nothing in the precision, unless they are at their defaults. */
+OCT_MUST_CHECK oct_status oct__config_check(const struct oct_config *config);
+
 /* The norm that is named, or the precision's own. */
 const char *oct__config_norm(const struct oct_config *config);
 

@@ -279,6 +279,7 @@ oct_status oct__trainer_set_up(struct oct_trainer *trainer, const struct oct_con
     if (config->resume[0]) { /* the options are those of the run that goes on */
         OCT_TRY(oct_config_resume(trainer->config, config->resume));
     }
+    OCT_TRY(oct__config_check(config));
     OCT_TRY(oct__schedule_read(config->schedule, &trainer->schedule));
     int n_threads = config->threads ? (int)config->threads : oct__parallel_width();
     trainer->n_threads = n_threads < OCT_PARALLEL_MOST ? n_threads : OCT_PARALLEL_MOST;

@@ -10,6 +10,23 @@ from octet_cli import SOLO, TINY, check, contains, equal, finish, has_json, lack
 JSON = has_json()
 ONE = ["train", *SOLO, "--epochs", "1"]
 
+# --- what means nothing in a precision is refused, not ignored -----------------------------------
+
+for precision, option, value, says in (
+        ("fp32", "precision-recipe", "paper", "which quantizes nothing"),
+        ("fp32", "activation-rounding", "stochastic", "which quantizes nothing"),
+        ("int8-sim", "engine", "portable", "computed by the engine 'sim'")):
+    done = octet(*ONE, "--precision", precision, f"--{option}", value)
+    what = f"--precision {precision} --{option} {value}"
+    equal(done.code, 2, f"{what}: exit", done)
+    contains(done.err, f"{option} is '{value}', but precision is '{precision}'", what)
+    contains(done.err, says, what)
+    contains(done.err, "leave one of them out", what)
+done = octet(*ONE, "--precision-recipe", "paper", "--engine", "portable", "--epochs", "0", "--compare", "fp32")
+equal(done.code, 0, "--precision-recipe with --compare fp32: exit", done)
+done = octet("bench", "step", *TINY[:4], "--seconds", "0.1", "--precision-recipe", "paper", "--precision", "int8,fp32")
+equal(done.code, 0, "bench step --precision-recipe, fp32 too: exit", done)
+
 # --- text --------------------------------------------------------------------------------------
 
 done = octet(*ONE, "--compare", "fp32", "--trace-quant")

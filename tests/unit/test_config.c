@@ -363,9 +363,71 @@ static void copies(void **state) {
     oct_config_destroy(config);
 }
 
+/* In another precision: what means nothing there is as if it had never been given. */
+static void recasts(void **state) {
+    (void)state;
+    static const struct {
+        const char *from, *option, *value, *to, *expected;
+    } cases[] = {
+        {"int8", "precision-recipe", "paper", "fp32", "octet"},
+        {"int8", "precision-recipe", "octet:range=mean", "int8-sim", "octet:range=mean"},
+        {"int8", "activation-rounding", "stochastic", "fp32", "nearest"},
+        {"int8", "engine", "portable", "int8-sim", "cpu"},
+        {"int8", "engine", "portable", "fp32", "portable"},
+        {"int8-sim", "engine", "sim", "int8-sim", "sim"},
+        {"fp32", "norm", "batchnorm", "int8", "batchnorm"},
+    };
+    for (size_t i = 0; i < OCT_COUNT_OF(cases); i++) {
+        struct oct_config *config = fresh(), *copy = NULL;
+        assert_int_equal(oct_config_set(config, "precision", cases[i].from), OCT_OK);
+        assert_int_equal(oct_config_set(config, cases[i].option, cases[i].value), OCT_OK);
+        assert_int_equal(oct__config_check(config), OCT_OK);
+        assert_int_equal(oct_config_recast(config, cases[i].to, &copy), OCT_OK);
+        print_message("%s in %s: %s %s\n", cases[i].from, cases[i].to, cases[i].option,
+                      oct_config_get(copy, cases[i].option));
+        assert_string_equal(oct_config_get(copy, "precision"), cases[i].to);
+        assert_string_equal(oct_config_get(copy, cases[i].option), cases[i].expected);
+        assert_int_equal(oct_config_is_set(copy, cases[i].option),
+                         strcmp(cases[i].value, cases[i].expected) == 0);
+        assert_int_equal(oct__config_check(copy), OCT_OK);
+        assert_string_equal(oct_config_get(config, cases[i].option), cases[i].value);
+        oct_config_destroy(copy);
+        /* Said of one configuration, it is refused. */
+        if (strcmp(cases[i].value, cases[i].expected) != 0) {
+            struct oct_trainer *trainer = NULL;
+            assert_int_equal(oct_config_set(config, "precision", cases[i].to), OCT_OK);
+            assert_int_equal(oct_config_set(config, "data", "synthetic:samples=8,size=8"), OCT_OK);
+            assert_int_equal(oct_trainer_create(config, NULL, &trainer), OCT_STATUS_INVALID);
+            print_message("%s\n", oct_last_error());
+            assert_memory_equal(oct_last_error(), cases[i].option, strlen(cases[i].option));
+            assert_non_null(strstr(oct_last_error(), cases[i].to));
+            assert_non_null(strstr(oct_last_error(), "leave one of them out"));
+        }
+        oct_config_destroy(config);
+    }
+    struct oct_config *config = fresh(), *copy = NULL;
+    assert_int_equal(oct_config_recast(config, "fp31", &copy), OCT_STATUS_INVALID);
+    assert_null(copy);
+    assert_int_equal(oct_config_set(config, "precision-recipe", "paper"), OCT_OK);
+    for (uint64_t n = 1;; n++) { /* every request for memory fails once */
+        oct__alloc_fail_after(n);
+        oct_status status = oct_config_recast(config, "fp32", &copy);
+        oct__alloc_fail_after(0);
+        if (status == OCT_OK) {
+            assert_true(n > 30);
+            break;
+        }
+        assert_int_equal(status, OCT_STATUS_NO_MEMORY);
+        assert_null(copy);
+    }
+    oct_config_destroy(copy);
+    oct_config_destroy(config);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies),
+        cmocka_unit_test(recasts),
         cmocka_unit_test(any_thread_may_be_first),
         cmocka_unit_test(table_rows_are_complete),
         cmocka_unit_test(names_take_either_dash),
