@@ -144,6 +144,8 @@ oct_find(JANSSON jansson jansson.h jansson libjansson-dev "JSON output by jansso
 oct_find(YAML yaml-0.1 yaml.h yaml libyaml-dev "run files by libyaml")
 oct_find(SQLITE sqlite3 sqlite3.h sqlite3 libsqlite3-dev "the database of runs by SQLite")
 oct_find(LAPACK lapacke lapacke.h lapacke liblapacke-dev "spectral gaps by LAPACK")
+oct_find(JPEG libjpeg jpeglib.h jpeg libjpeg62-turbo-dev "JPEG files by libjpeg-turbo")
+oct_find(PNG libpng png.h png libpng-dev "PNG files by libpng")
 
 list(APPEND OCT_LIBRARIES -lm)
 

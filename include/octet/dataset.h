@@ -3,7 +3,10 @@
  *
  * A dataset is a table of equally sized images of bytes (row, column, channel) with a class each.
  * Known ones are opened by name; `oct_plugin_at(OCT_PLUGIN_DATASET, i)` lists them. Your own comes
- * from one callback that copies sample i.
+ * from a folder of pictures ("folder:/path"), or from one callback that copies sample i.
+ *
+ * Most datasets are held in memory. Folders of pictures stay on the disk: training decodes each
+ * picture when a step needs it.
  *
  * Thread-safety: an open dataset is never modified; any number of threads and trainers may read it.
  */
@@ -28,6 +31,7 @@ struct oct_dataset_info {
     int64_t n_samples;
     int height, width, channels;
     int n_classes;
+    int64_t n_skipped; /* damaged pictures that were left out; the log names them */
 };
 
 /* Opens a known dataset, its files checked first. `spec` is a name with options ("cifar10",
@@ -59,11 +63,20 @@ OCT_API OCT_MUST_CHECK oct_status oct_dataset_create(const struct oct_dataset_cu
 
 OCT_API void oct_dataset_info(const struct oct_dataset *dataset, struct oct_dataset_info *out);
 
-/* The bytes of sample `index`, borrowed; NULL when there is no such sample. */
+/* The bytes of sample `index`, borrowed; NULL when there is no such sample, or when the dataset is
+ * not held in memory. */
 OCT_API const uint8_t *oct_dataset_image(const struct oct_dataset *dataset, int64_t index);
+
+/* Copies sample `index` of any dataset into `image` (height * width * channels bytes), as it is
+ * tested: of a picture its middle. */
+OCT_API OCT_MUST_CHECK oct_status oct_dataset_read(const struct oct_dataset *dataset, int64_t index,
+                                                   uint8_t *image);
 
 /* The class of sample `index`; -1 when there is no such sample. */
 OCT_API int oct_dataset_label(const struct oct_dataset *dataset, int64_t index);
+
+/* What class `label` is called, borrowed; NULL where that is not known. */
+OCT_API const char *oct_dataset_class_name(const struct oct_dataset *dataset, int label);
 
 OCT_API void oct_dataset_close(struct oct_dataset *dataset);
 

@@ -204,6 +204,14 @@ static int missing_value(const struct cli *cli, const struct oct_option *option)
     return cli_usage(cli, "--%s needs a value, %s", option->name, expected);
 }
 
+/* "--strict" alone is "--strict yes", where yes is one of two choices. */
+static int means_yes(const struct oct_option *option, const char *next) {
+    const struct oct_plugin *plugin;
+    const char *no = cli_choice_at(option, 0, &plugin), *yes = cli_choice_at(option, 1, &plugin);
+    return no && yes && strcmp(no, "no") == 0 && strcmp(yes, "yes") == 0 &&
+           !(next && (strcmp(next, no) == 0 || strcmp(next, yes) == 0));
+}
+
 /* All of the text is a number in the option's range. The program keeps C's decimal point. */
 static int is_number(const struct oct_option *option, const char *text) {
     const char *letters = option->type == OCT_OPTION_INT ? "0123456789-" : "0123456789-+.eE";
@@ -306,7 +314,9 @@ int cli_parse(struct cli *cli, int argc, char **argv) {
                              : set_flag(cli, option);
             } else {
                 /* What looks like an option is not taken for a value; "--key=--x" says it is. */
-                if (!value && i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0) {
+                if (!value && means_yes(option, i + 1 < argc ? argv[i + 1] : NULL)) {
+                    value = "yes";
+                } else if (!value && i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0) {
                     value = argv[++i];
                 }
                 code = value ? set_value(cli, option, value) : missing_value(cli, option);

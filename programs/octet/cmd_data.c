@@ -45,17 +45,23 @@ struct found {
     uint64_t n_bytes; /* on disk */
 };
 
-/* Bytes of the plain files in a folder, as they lie there. */
-static uint64_t folder_bytes(const char *folder) {
+/* Bytes of the files in a folder and `depth` folders below it, as they lie there. */
+static uint64_t folder_bytes(const char *folder, int depth) {
     uint64_t total = 0;
     DIR *directory = opendir(folder);
     struct dirent *entry;
     while (directory && (entry = readdir(directory)) != NULL) {
-        char path[4096 + 300];
+        char path[4096];
         struct stat file;
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        if (stat(path, &file) == 0 && S_ISREG(file.st_mode)) {
+        int length = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (entry->d_name[0] == '.' || length < 0 || (size_t)length >= sizeof path ||
+            stat(path, &file) != 0) {
+            continue;
+        }
+        if (S_ISREG(file.st_mode)) {
             total += (uint64_t)file.st_size;
+        } else if (S_ISDIR(file.st_mode) && depth > 0) {
+            total += folder_bytes(path, depth - 1);
         }
     }
     if (directory) {
@@ -82,7 +88,7 @@ static void look(const struct cli *cli, const struct oct_plugin *plugin, const c
     cli_progress_note("checking %s", plugin->name);
     found->status = oct_dataset_verify(spec, data_folder(cli), found->path, sizeof found->path);
     if (found->status == OCT_OK) {
-        found->n_bytes = found->path[0] ? folder_bytes(found->path) : 0;
+        found->n_bytes = found->path[0] ? folder_bytes(found->path, 2) : 0;
     } else {
         found->path[0] = '\0';
         snprintf(found->reason, sizeof found->reason, "%s", oct_last_error());

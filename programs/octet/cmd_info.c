@@ -63,6 +63,16 @@ static const struct {
 #else
     {"LAPACK", "spectral gaps", 0},
 #endif
+#ifdef OCT_HAVE_JPEG
+    {"libjpeg-turbo", "JPEG files", 1},
+#else
+    {"libjpeg-turbo", "JPEG files", 0},
+#endif
+#ifdef OCT_HAVE_PNG
+    {"libpng", "PNG files", 1},
+#else
+    {"libpng", "PNG files", 0},
+#endif
 };
 
 #if defined(__clang__)

@@ -18,16 +18,41 @@
 #define OCT_DATA_CHANNELS 4
 #define OCT_PATH_BYTES 1024
 
+struct oct__augment; /* crop.h */
+struct oct_dataset_kind;
+
+/* Images that are decoded when they are needed, rather than held in memory. All functions may be
+ * called by many threads at once, each with a reader of its own. */
+struct oct__streamed {
+    /* What a thread needs to decode with, opaque to its caller. */
+    oct_status (*reader_create)(void **out);
+    void (*reader_destroy)(void *reader);
+    /* Writes sample `row`, height * width * channels bytes: as it is tested, or with `augment` the
+     * random part of it that (augment, row) names, before it is mirrored. */
+    oct_status (*fetch)(const struct oct_dataset *dataset, void *reader, int64_t row,
+                        const struct oct__augment *augment, uint8_t *out);
+    void (*close)(void *context); /* NULL: nothing to do */
+};
+
 struct oct_dataset {
     char *name;
     int64_t n_samples;
     int height, width, channels;
     int n_classes;
-    uint8_t *images;                    /* [n_samples][height][width][channels] */
+    uint8_t *images; /* [n_samples][height][width][channels]; NULL: streamed */
+    const struct oct__streamed *streamed;
+    void *context;                      /* of `streamed` */
     uint16_t *labels;                   /* [n_samples], each < n_classes */
     float mean[OCT_DATA_CHANNELS];      /* of a pixel in 0 … 1 */
     float deviation[OCT_DATA_CHANNELS]; /* never 0 */
+    const char *const *class_names;     /* [n_classes], as long as `context`; NULL: not known */
+    int64_t n_skipped;                  /* damaged files that were left out, */
+    char *skipped;                      /* … and what is wrong with the first; NULL: none */
 };
+
+static inline size_t oct__sample_bytes(const struct oct_dataset *dataset) {
+    return (size_t)dataset->height * (size_t)dataset->width * (size_t)dataset->channels;
+}
 
 /* One file that a dataset consists of, as it lies in its folder. */
 struct oct__data_file {
@@ -52,9 +77,23 @@ struct oct__data_source {
     uint64_t most_bytes; /* a download that grows beyond this is given up */
 };
 
+/* A dataset that is a tree of files whose names nobody lists:
+ *
+ *     FOLDER/train/n01440764/ILSVRC2012_val_00000293.JPEG
+ *            half  class     file
+ */
+struct oct__data_tree {
+    const char *halves[2]; /* as archives call them, by enum oct_split */
+    int n_files;           /* of both, exactly */
+    /* The folder that has both halves, somewhere in the data folder (may be NULL). */
+    oct_status (*locate)(const struct oct_dataset_kind *kind, const char *folder, char *out,
+                         size_t out_bytes);
+};
+
 struct oct_dataset_kind {
     struct oct_plugin plugin;
     const struct oct__data_file *files;     /* ends with a NULL name; NULL: has no fixed files */
+    const struct oct__data_tree *tree;      /* it is folders of files instead; NULL: it is not */
     const char *folder;                     /* its own folder inside the data folder: "cifar10" */
     const char *package_folder;             /* where a system package puts it; NULL: none does */
     const char *remedy;                     /* the command that gets it, for error messages */
@@ -74,6 +113,14 @@ OCT_MUST_CHECK oct_status oct__dataset_alloc(const char *name, int64_t n_samples
                                              int width, int channels, int n_classes,
                                              struct oct_dataset **out);
 
+/* The same without images: `streamed` fetches them, with `context`, which the dataset takes. On
+ * failure the context is still the caller's. */
+OCT_MUST_CHECK oct_status oct__dataset_alloc_streamed(const char *name, int64_t n_samples,
+                                                      int height, int width, int channels,
+                                                      int n_classes,
+                                                      const struct oct__streamed *streamed,
+                                                      void *context, struct oct_dataset **out);
+
 /* The rows of datasets.def. */
 #define OCT_DATASET(row) extern const struct oct_dataset_kind oct_dataset_##row;
 #include "data/datasets.def"
@@ -90,8 +137,8 @@ OCT_MUST_CHECK oct_status oct__dataset_need(const char *name, const struct oct_d
 OCT_MUST_CHECK oct_status oct__dataset_takes(const struct oct_dataset_kind *kind,
                                              const char *options);
 
-/* Sets mean and deviation to those of the samples: exact integer sums, so the same on every
- * machine. A channel that never changes gets deviation 1. */
+/* Sets mean and deviation to those of the samples, which are in memory: exact integer sums, so the
+ * same on every machine. A channel that never changes gets deviation 1. */
 void oct__dataset_measure(struct oct_dataset *dataset);
 
 /* The look-up table of crop_u8_f32: lut[channel][byte] = (byte / 255 - mean) / deviation. */

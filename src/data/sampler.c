@@ -32,7 +32,7 @@ void oct__sampler_batch(struct oct__sampler *sampler, const struct oct_dataset *
                         uint32_t step, int batch, int pad, struct oct__pick *picks) {
     for (int b = 0; b < batch; b++) {
         uint64_t position = (uint64_t)step * (uint64_t)batch + (uint64_t)b;
-        int64_t number = (int64_t)(position / sampler->n_samples);
+        int64_t number = oct__sampler_permutation(sampler, step, batch, b);
         if (number != sampler->order_number) {
             struct oct__stream shuffle =
                 oct__stream(sampler->seed, OCT_PURPOSE_SHUFFLE, sampler->node, (uint32_t)number, 0);

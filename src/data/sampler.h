@@ -41,6 +41,12 @@ void oct__sampler_fini(struct oct__sampler *sampler);
 void oct__sampler_batch(struct oct__sampler *sampler, const struct oct_dataset *dataset,
                         uint32_t step, int batch, int pad, struct oct__pick *picks);
 
+/* Which permutation sample `b` of training step `step` comes from. */
+static inline uint32_t oct__sampler_permutation(const struct oct__sampler *sampler, uint32_t step,
+                                                int batch, int b) {
+    return (uint32_t)(((uint64_t)step * (uint64_t)batch + (uint64_t)b) / sampler->n_samples);
+}
+
 /* The first `n_keep` entries of a fixed random order of 0 … n-1 (stream SUBSET), ascending: what
  * `--samples` keeps. */
 OCT_MUST_CHECK oct_status oct__subset(uint64_t seed, uint32_t n, uint32_t n_keep, uint32_t *rows);

@@ -27,7 +27,13 @@ oct_status oct__stage_install(const char *stage, const char *dir, const char *na
     char from[OCT_PATH_BYTES], to[OCT_PATH_BYTES];
     OCT_TRY(oct__path_join(stage, name, "", from));
     OCT_TRY(oct__path_join(dir, name, "", to));
-    if (rename(from, to) != 0) {
+    int failed = rename(from, to) != 0;
+    if (failed && (errno == ENOTEMPTY || errno == EEXIST)) {
+        char old[OCT_PATH_BYTES];
+        OCT_TRY(oct__path_join(stage, name, ".old", old));
+        failed = rename(to, old) != 0 || rename(from, to) != 0;
+    }
+    if (failed) {
         return fail_errno("moving the checked file there", to);
     }
     return oct__folder_sync(dir);
@@ -89,6 +95,12 @@ oct_status oct__incoming_close(struct oct__incoming *incoming, char sha256[OCT_S
         oct__sha256_text(&incoming->sha, sha256);
     }
     return OCT_OK;
+}
+
+oct_status oct__incoming_leave(struct oct__incoming *incoming) {
+    const int failed = close(incoming->fd) != 0;
+    incoming->fd = -1;
+    return failed ? fail_errno("writing it", incoming->path) : OCT_OK;
 }
 
 void oct__incoming_drop(struct oct__incoming *incoming) {

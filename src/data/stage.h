@@ -18,7 +18,8 @@
 /* A new, empty folder inside `dir`; its path goes to `stage`. Removed with oct__folder_remove. */
 OCT_MUST_CHECK oct_status oct__stage_open(const char *dir, char stage[OCT_PATH_BYTES]);
 
-/* Moves `name` from the stage into `dir`, over an older file of that name. */
+/* Moves `name` from the stage into `dir`, over an older file of that name; a folder takes an older
+ * one's place, which goes to the stage. */
 OCT_MUST_CHECK oct_status oct__stage_install(const char *stage, const char *dir, const char *name);
 
 /* A file being written: counted, hashed, and every result of the system looked at. */
@@ -38,6 +39,10 @@ OCT_MUST_CHECK oct_status oct__incoming_write(struct oct__incoming *incoming, co
 /* Brings the data to the disk and closes; `sha256` (may be NULL) receives the sum. */
 OCT_MUST_CHECK oct_status oct__incoming_close(struct oct__incoming *incoming,
                                               char sha256[OCT_SHA256_TEXT]);
+
+/* Closes without waiting for the disk: for thousands of small files that are checked whenever they
+ * are used. */
+OCT_MUST_CHECK oct_status oct__incoming_leave(struct oct__incoming *incoming);
 
 /* Closes and removes the file; nothing happens when it is closed already. */
 void oct__incoming_drop(struct oct__incoming *incoming);

@@ -336,9 +336,9 @@ fail:
     return status;
 }
 
+/* Held in memory. */
 static uint64_t image_bytes(const struct oct_dataset *data) {
-    return (uint64_t)data->n_samples * (uint64_t)data->height * (uint64_t)data->width *
-           (uint64_t)data->channels;
+    return data->images ? (uint64_t)data->n_samples * oct__sample_bytes(data) : 0;
 }
 
 oct_status oct__bench_memory(const struct oct_config *config, int n_nodes, int n_steps,

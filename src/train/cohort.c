@@ -32,13 +32,12 @@ static oct_status make_resident(struct oct__engine *engine, const struct oct_dat
     resident->dataset = dataset;
     OCT_TRY(engine->alloc(engine, sizeof lut, "look-up table", &resident->lut));
     OCT_TRY(engine->write(engine, resident->lut, lut, sizeof lut));
-    if (engine->uses_host_memory) {
+    if (engine->uses_host_memory || !dataset->images) {
         resident->images = dataset->images;
         resident->is_borrowed = 1;
         return OCT_OK;
     }
-    size_t bytes = (size_t)dataset->n_samples * (size_t)dataset->height * (size_t)dataset->width *
-                   (size_t)dataset->channels;
+    size_t bytes = (size_t)dataset->n_samples * oct__sample_bytes(dataset);
     OCT_TRY(engine->alloc(engine, bytes, "dataset", &resident->images));
     return engine->write(engine, resident->images, dataset->images, bytes);
 }
@@ -48,6 +47,29 @@ static void drop_resident(struct oct__engine *engine, struct oct__resident *resi
     if (!resident->is_borrowed) {
         engine_free(engine, resident->images);
     }
+}
+
+int oct__cohort_table(const struct oct_dataset *dataset, int n_nodes, int batch) {
+    return dataset->images ? (int)dataset->n_samples : n_nodes * batch;
+}
+
+/* Room for the images of a launch, which are decoded when they are needed. */
+static oct_status open_table(const struct oct__program *program, const struct oct_dataset *dataset,
+                             struct oct__cohort_lane *lane) {
+    struct oct__engine *engine = program->engine;
+    const size_t n = (size_t)program->form.n_nodes * (size_t)program->batch;
+    void *memory;
+    OCT_TRY(dataset->streamed->reader_create(&lane->reader));
+    lane->streamed = dataset->streamed;
+    if (!engine->uses_host_memory) {
+        OCT_TRY(engine->alloc(engine, n * oct__sample_bytes(dataset), "images", &lane->table));
+    }
+    if (program->mode == OCT_MODE_EVAL) { /* training has the loader's slots */
+        OCT_TRY(oct__alloc_array(n, oct__sample_bytes(dataset), "images", &memory));
+        lane->decoded = memory;
+    }
+    lane->bases.images = lane->table ? lane->table : lane->decoded;
+    return OCT_OK;
 }
 
 oct_status oct__cohort_lane_open(const struct oct__program *program,
@@ -77,15 +99,38 @@ oct_status oct__cohort_lane_open(const struct oct__program *program,
     lane->bases.lut = data->lut;
     TAKE(lane->picks, program->batch);
     TAKE(lane->results, 2 * program->batch);
-    return OCT_OK;
+    return data->dataset->images ? OCT_OK : open_table(program, data->dataset, lane);
 }
 
 void oct__cohort_lane_close(struct oct__engine *engine, struct oct__cohort_lane *lane) {
     engine_free(engine, lane->work);
     engine_free(engine, lane->grad);
     engine_free(engine, lane->scratch);
+    engine_free(engine, lane->table);
+    oct__free(lane->decoded);
     oct__free(lane->picks);
     oct__free(lane->results);
+    if (lane->streamed) {
+        lane->streamed->reader_destroy(lane->reader);
+    }
+}
+
+oct_status oct__cohort_lane_fetch(const struct oct__program *program, struct oct__cohort_lane *lane,
+                                  const struct oct_dataset *dataset, int n) {
+    struct oct__engine *engine = program->engine;
+    const size_t bytes = oct__sample_bytes(dataset);
+    if (!lane->streamed) {
+        return OCT_OK;
+    }
+    for (int i = 0; i < n; i++) {
+        OCT_TRY(lane->streamed->fetch(dataset, lane->reader, lane->picks[i].row, NULL,
+                                      lane->decoded + (size_t)i * bytes));
+    }
+    for (int i = 0; i < program->batch; i++) {
+        lane->picks[i].row = i < n ? i : 0;
+    }
+    return lane->table ? engine->write(engine, lane->table, lane->decoded, (size_t)n * bytes)
+                       : OCT_OK;
 }
 
 static oct_status make_programs(struct oct__cohort *cohort) {
@@ -98,7 +143,7 @@ static oct_status make_programs(struct oct__cohort *cohort) {
         .form = {.n_nodes = together ? c->n_nodes : 1,
                  .n_threads = together ? c->n_threads : 1,
                  .shard = OCT_SHARD},
-        .dataset_images = (int)c->train->n_samples,
+        .dataset_images = oct__cohort_table(c->train, together ? c->n_nodes : 1, c->batch),
         .dataset_height = c->train->height,
         .dataset_width = c->train->width,
         .beta = c->beta,
@@ -111,7 +156,7 @@ static oct_status make_programs(struct oct__cohort *cohort) {
     eval.batch = OCT_EVAL_BATCH;
     eval.keeps = 1;
     eval.form.n_nodes = eval.form.n_threads = 1;
-    eval.dataset_images = (int)c->test->n_samples;
+    eval.dataset_images = oct__cohort_table(c->test, 1, OCT_EVAL_BATCH);
     OCT_TRY(oct__program_create(cohort->engine, c->graph, &step, &cohort->step_program));
     OCT_TRY(oct__program_create(cohort->engine, c->graph, &eval, &cohort->eval_program));
     cohort->n_lanes = together ? 1 : c->n_threads;
@@ -183,6 +228,30 @@ static oct_status make_samplers(struct oct__cohort *cohort) {
     return OCT_OK;
 }
 
+/* Threads that decode ahead compete with those that train where there are only cores for those; they
+ * are worth it all the same, because gossip, evaluation and nodes that are no multiple of the threads
+ * leave cores idle. A run on one thread has none. */
+static oct_status make_loader(struct oct__cohort *cohort) {
+    const struct oct__cohort_config *c = &cohort->config;
+    const struct oct__program *program = cohort->step_program;
+    const struct oct__loader_config loader = {
+        .dataset = c->train,
+        .samplers = cohort->samplers,
+        .n_nodes = c->n_nodes,
+        .batch = c->batch,
+        .n_threads = c->n_threads > 1 ? c->n_threads : 0,
+        .is_augmented = c->pad > 0,
+    };
+    if (c->train->images) {
+        return OCT_OK;
+    }
+    OCT_TRY(oct__loader_create(&loader, &cohort->loader));
+    cohort->workspace_bytes += oct__loader_bytes(cohort->loader);
+    while (program->calls[cohort->n_batch++].op != OCT_OP_BATCH) {
+    }
+    return OCT_OK;
+}
+
 static oct_status fill(struct oct__cohort *cohort) {
     const struct oct__cohort_config *c = &cohort->config;
     if (c->train->height != c->test->height || c->train->width != c->test->width ||
@@ -201,6 +270,7 @@ static oct_status fill(struct oct__cohort *cohort) {
     OCT_TRY(make_lanes(cohort));
     OCT_TRY(make_state(cohort));
     OCT_TRY(make_samplers(cohort));
+    OCT_TRY(make_loader(cohort));
     TAKE(cohort->watched, (size_t)c->n_nodes * cohort->step_program->n_watches * 4);
     TAKE(cohort->batch_loss, cohort->n_eval_batches);
     TAKE(cohort->batch_hits, cohort->n_eval_batches);
@@ -230,6 +300,7 @@ void oct__cohort_destroy(struct oct__cohort *cohort) {
         return;
     }
     struct oct__engine *engine = cohort->engine;
+    oct__loader_destroy(cohort->loader);
     for (int i = 0; cohort->lanes && i < cohort->n_lanes; i++) {
         oct__cohort_lane_close(engine, &cohort->lanes[i]);
     }
@@ -324,7 +395,11 @@ static struct oct__bases begin_launch(const struct step_job *job, int item,
     lane->lane.step = job->step;
     lane->lane.learning_rate = job->learning_rate;
     lane->lane.watch = job->cohort->watch;
-    return oct__cohort_bases(job->cohort, lane, first);
+    struct oct__bases bases = oct__cohort_bases(job->cohort, lane, first);
+    if (job->cohort->loader && !lane->table) {
+        bases.images = oct__loader_slot(job->cohort->loader, first);
+    }
+    return bases;
 }
 
 /* Runs a piece of the step, timed where somebody wants to know. */
@@ -341,6 +416,50 @@ static oct_status each_launch(struct step_job *job, oct__task *task) {
     return oct__parallel(cohort->n_lanes, n_launches, task, job);
 }
 
+/* The picks of node `i` of a launch, and its images to where BATCH reads them. */
+static oct_status pick_batch(const struct step_job *job, struct oct__cohort_lane *lane, int i) {
+    struct oct__cohort *cohort = job->cohort;
+    const int batch = cohort->step_program->batch, node = lane->lane.first_node + i;
+    if (!cohort->loader) {
+        oct__sampler_batch(&cohort->samplers[node], cohort->train.dataset, job->step, batch,
+                           cohort->config.pad, lane->picks);
+        return OCT_OK;
+    }
+    OCT_TRY(oct__loader_take(cohort->loader, node, job->step, lane->reader, lane->picks));
+    for (int b = 0; b < batch; b++) {
+        lane->picks[b].row += i * batch; /* a launch reads one table for all its nodes */
+    }
+    if (!lane->table) {
+        return OCT_OK;
+    }
+    const size_t bytes = (size_t)batch * oct__sample_bytes(cohort->train.dataset);
+    return cohort->engine->write(cohort->engine, (char *)lane->table + (size_t)i * bytes,
+                                 oct__loader_slot(cohort->loader, node), bytes);
+}
+
+/* Runs forward, and lets the loader have its slots as soon as they have been read. */
+static oct_status run_forward(const struct step_job *job, const struct oct__cohort_lane *lane,
+                              const struct oct__bases *bases) {
+    struct oct__cohort *cohort = job->cohort;
+    const struct oct__program *program = cohort->step_program;
+    OCT_TRY(run_piece(cohort, lane, bases, 0, cohort->n_batch));
+    for (int i = 0; cohort->loader && i < program->form.n_nodes; i++) {
+        oct__loader_release(cohort->loader, lane->lane.first_node + i, job->step + 1);
+    }
+    return run_piece(cohort, lane, bases, cohort->n_batch, program->n_forward);
+}
+
+/* Says where a loss became what it is, which takes the step's images once more. */
+static oct_status explain_loss(const struct step_job *job, struct oct__cohort_lane *lane,
+                               const struct oct__bases *bases, int node, double loss) {
+    const struct oct__program *program = job->cohort->step_program;
+    for (int i = 0; job->cohort->loader && i < program->form.n_nodes; i++) {
+        OCT_TRY(pick_batch(job, lane, i));
+    }
+    OCT_TRY(oct__program_find_nonfinite(program, &lane->lane, bases));
+    OCT_FAIL(NOT_FINITE, "node %d: the loss is %g", node, fabs(loss));
+}
+
 static oct_status step_launch(void *context, int item, int worker) {
     const struct step_job *job = context;
     struct oct__cohort *cohort = job->cohort;
@@ -349,20 +468,18 @@ static oct_status step_launch(void *context, int item, int worker) {
     struct oct__bases bases = begin_launch(job, item, lane);
     const int n = program->form.n_nodes, first = lane->lane.first_node;
     for (int i = 0; i < n; i++) {
-        oct__sampler_batch(&cohort->samplers[first + i], cohort->train.dataset, job->step,
-                           program->batch, cohort->config.pad, lane->picks);
+        OCT_TRY(pick_batch(job, lane, i));
         OCT_TRY(cohort->engine->write(cohort->engine,
                                       oct__program_at(program, &bases, program->picks, i),
                                       lane->picks, (size_t)program->batch * sizeof *lane->picks));
     }
-    OCT_TRY(run_piece(cohort, lane, &bases, 0, program->n_forward));
+    OCT_TRY(run_forward(job, lane, &bases));
     for (int i = 0; i < n; i++) {
         struct oct__node_step *node = &job->nodes[first + i];
         OCT_TRY(read_results(cohort, program, lane, &bases, i, &node->loss, &node->n_hits));
         node->loss /= program->batch;
         if (!isfinite(node->loss)) {
-            OCT_TRY(oct__program_find_nonfinite(program, &lane->lane, &bases));
-            OCT_FAIL(NOT_FINITE, "node %d: the loss is %g", first + i, fabs(node->loss));
+            return explain_loss(job, lane, &bases, first + i, node->loss);
         }
     }
     OCT_TRY(run_piece(cohort, lane, &bases, program->n_forward, program->n_update));
@@ -429,14 +546,17 @@ static oct_status eval_batch(void *context, int item, int worker) {
     struct oct__cohort_lane *lane = &cohort->eval_lanes[worker];
     struct oct__bases bases = eval_bases(job, lane);
     int64_t batch = job->first_batch + item, first = batch * OCT_EVAL_BATCH;
+    int n = 0;
     for (int i = 0; i < OCT_EVAL_BATCH; i++) {
         lane->picks[i] = (struct oct__pick){.row = 0, .label = -1};
         if (first + i < cohort->config.n_test_rows) {
+            n++;
             const uint32_t *rows = cohort->config.test_rows;
             uint32_t row = rows ? rows[first + i] : (uint32_t)(first + i);
             lane->picks[i] = (struct oct__pick){.row = (int32_t)row, .label = test->labels[row]};
         }
     }
+    OCT_TRY(oct__cohort_lane_fetch(program, lane, test, n));
     OCT_TRY(cohort->engine->write(cohort->engine,
                                   oct__program_at(program, &bases, program->picks, 0), lane->picks,
                                   OCT_EVAL_BATCH * sizeof *lane->picks));

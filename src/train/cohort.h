@@ -13,6 +13,7 @@
 #ifndef OCT_TRAIN_COHORT_H
 #define OCT_TRAIN_COHORT_H
 
+#include "data/loader.h"
 #include "data/partition.h"
 #include "data/sampler.h"
 #include "nn/program.h"
@@ -28,7 +29,7 @@ struct oct__cohort_config {
     const struct oct_graph *graph; /* checked */
     const struct oct_dataset *train, *test;
     int n_nodes, n_threads, batch;
-    int pad; /* of the random crop; 0: no augmentation */
+    int pad; /* of the random crop (of pictures: that there is one); 0: no augmentation */
     uint64_t seed;
     float beta, decay;
     int is_global, settles;                /* as in struct oct__program_config */
@@ -46,8 +47,8 @@ struct oct__node_step {
 /* A dataset as the engine reads it. */
 struct oct__resident {
     const struct oct_dataset *dataset;
-    void *images, *lut;
-    int is_borrowed; /* the images are the dataset's own */
+    void *images, *lut; /* images NULL: they are decoded when they are needed */
+    int is_borrowed;    /* the images are the dataset's own */
 };
 
 struct oct__cohort_lane {
@@ -57,6 +58,11 @@ struct oct__cohort_lane {
     struct oct__pick *picks; /* [batch], on the host */
     float *results;          /* [batch] losses, then hits, on the host */
     double *seconds;         /* [n_calls] of a step, summed up; the caller's, NULL: not measured */
+    /* of images that are decoded when they are needed: */
+    const struct oct__streamed *streamed; /* NULL: they are not */
+    void *reader;
+    uint8_t *decoded; /* [batch] images on the host, of a program that evaluates */
+    void *table;      /* what BATCH reads, in the memory of an engine that has its own; else NULL */
 };
 
 /* Memory for a lane of `program` that reads `data`: a cohort's, or that of whoever runs a program of
@@ -65,6 +71,15 @@ OCT_MUST_CHECK oct_status oct__cohort_lane_open(const struct oct__program *progr
                                                 const struct oct__resident *data, int first_thread,
                                                 uint64_t seed, struct oct__cohort_lane *lane);
 void oct__cohort_lane_close(struct oct__engine *engine, struct oct__cohort_lane *lane);
+
+/* Brings the images of picks 0 … n - 1 of a lane that evaluates to where BATCH reads them, and lets
+ * the picks point there; the others point at the first. Nothing to do where all images are there. */
+OCT_MUST_CHECK oct_status oct__cohort_lane_fetch(const struct oct__program *program,
+                                                 struct oct__cohort_lane *lane,
+                                                 const struct oct_dataset *dataset, int n);
+
+/* Images of the table that a program's BATCH reads. */
+int oct__cohort_table(const struct oct_dataset *dataset, int n_nodes, int batch);
 
 struct oct__cohort {
     struct oct__cohort_config config;
@@ -84,6 +99,8 @@ struct oct__cohort {
     int watch;      /* the next steps look at the quantizers, too */
     float *watched; /* [n_nodes][n_watches][4] what QUANT_COUNT found in the last watched step */
     struct oct__sampler *samplers; /* [n_nodes] */
+    struct oct__loader *loader;    /* of training images that are decoded ahead; else NULL */
+    size_t n_batch;                /* calls up to the one that reads images */
     int64_t n_eval_batches;
     double *batch_loss; /* of an evaluation, [n_eval_batches] */
     int *batch_hits;

@@ -24,6 +24,7 @@ static const char *const precisions[] = {"int8", "fp32", "int8-sim", NULL};
 static const char *const roundings[] = {"nearest", "stochastic", NULL};
 static const char *const augmentations[] = {"crop-flip", "none", NULL};
 static const char *const momenta[] = {"qgm", "local", "none", NULL};
+static const char *const no_or_yes[] = {"no", "yes", NULL};
 static const char *const weights[] = {"out-degree", "metropolis", NULL};
 
 static const struct {
@@ -32,7 +33,7 @@ static const struct {
 } fixed_choices[] = {
     {OCT__OPTION_precision, precisions},  {OCT__OPTION_activation_rounding, roundings},
     {OCT__OPTION_augment, augmentations}, {OCT__OPTION_momentum, momenta},
-    {OCT__OPTION_weights, weights},
+    {OCT__OPTION_weights, weights},       {OCT__OPTION_strict, no_or_yes},
 };
 
 #define NAME_BYTES 32
@@ -457,9 +458,9 @@ oct_status oct_config_set(struct oct_config *config, const char *name, const cha
 
 int oct_option_is_incidental(const char *name) {
     static const enum oct__option_index incidental[] = {
-        OCT__OPTION_threads,   OCT__OPTION_checkpoint, OCT__OPTION_every,
-        OCT__OPTION_resume,    OCT__OPTION_db,         OCT__OPTION_eval_nodes,
-        OCT__OPTION_transport, OCT__OPTION_data_dir,   OCT__OPTION_label,
+        OCT__OPTION_threads, OCT__OPTION_checkpoint, OCT__OPTION_every,     OCT__OPTION_resume,
+        OCT__OPTION_db,      OCT__OPTION_eval_nodes, OCT__OPTION_transport, OCT__OPTION_data_dir,
+        OCT__OPTION_label,   OCT__OPTION_strict,
     };
     int row = row_find(name);
     for (size_t i = 0; i < OCT_COUNT_OF(incidental); i++) {

@@ -9,11 +9,12 @@ static oct_status make_program(struct oct__inference *inference) {
     const struct oct__inference_config *c = &inference->config;
     const int most = OCT_INFERENCE_CHUNK;
     inference->n_chunks = (c->batch + most - 1) / most;
+    const int batch = (c->batch + inference->n_chunks - 1) / inference->n_chunks;
     const struct oct__program_config program = {
         .mode = OCT_MODE_EVAL,
-        .batch = (c->batch + inference->n_chunks - 1) / inference->n_chunks,
+        .batch = batch,
         .form = {.n_nodes = 1, .n_threads = 1, .shard = OCT_SHARD},
-        .dataset_images = (int)c->data->dataset->n_samples,
+        .dataset_images = oct__cohort_table(c->data->dataset, 1, batch),
         .dataset_height = c->data->dataset->height,
         .dataset_width = c->data->dataset->width,
         .keeps = 1,
@@ -98,6 +99,7 @@ static oct_status run_chunk(void *context, int item, int worker) {
         const uint32_t row = inference->rows[first + (i < n ? i : 0)];
         lane->picks[i] = (struct oct__pick){.row = (int32_t)row, .label = -1};
     }
+    OCT_TRY(oct__cohort_lane_fetch(program, lane, inference->config.data->dataset, n));
     OCT_TRY(engine->write(engine, oct__program_at(program, &lane->bases, program->picks, 0),
                           lane->picks, (size_t)program->batch * sizeof *lane->picks));
     OCT_TRY(oct__program_run(program, &lane->lane, &lane->bases, program->n_once, program->n_calls,

@@ -46,7 +46,8 @@ void oct__inference_destroy(struct oct__inference *inference);
 OCT_MUST_CHECK oct_status oct__inference_set(struct oct__inference *inference, void *params,
                                              void *stats);
 
-/* Logits [batch][class] of the samples `rows` [batch] of the dataset. */
+/* Logits [batch][class] of the samples `rows` [batch] of the dataset; where its images are not in
+ * memory, they are decoded for it. */
 OCT_MUST_CHECK oct_status oct__inference_run(struct oct__inference *inference, const uint32_t *rows,
                                              float *logits);
 

@@ -17,6 +17,16 @@
 
 /* --- data ------------------------------------------------------------------------------------ */
 
+/* Damaged files were left out when the dataset was opened, and are in the log. */
+static oct_status check_skipped(const struct oct_dataset *dataset,
+                                const struct oct_config *config) {
+    if (dataset->n_skipped > 0 && strcmp(config->strict, "yes") == 0) {
+        OCT_FAIL(CORRUPT, "strict: %lld pictures are damaged: %s%s", (long long)dataset->n_skipped,
+                 dataset->skipped ? dataset->skipped : "", dataset->n_skipped > 1 ? "; …" : "");
+    }
+    return OCT_OK;
+}
+
 static oct_status open_data(struct oct_trainer *trainer, const struct oct_config *config) {
     const struct oct_hooks *hooks = &trainer->hooks;
     if (!hooks->train != !hooks->test) {
@@ -36,7 +46,8 @@ static oct_status open_data(struct oct_trainer *trainer, const struct oct_config
         OCT_FAIL(INVALID, "the %s set has no samples",
                  trainer->train->n_samples < 1 ? "training" : "test");
     }
-    return OCT_OK;
+    OCT_TRY(check_skipped(trainer->train, config));
+    return check_skipped(trainer->test, config);
 }
 
 static oct_status check_count(const char *option, int64_t wanted, const char *set, int64_t has) {

@@ -51,8 +51,8 @@ static void assert_fails(oct_status status, oct_status expected, const char *say
 
 static void registry_lists_the_datasets(void **state) {
     (void)state;
-    static const char *const expected[] = {"fashion-mnist", "cifar10", "cifar100",
-                                           "synthetic",     "npy",     "idx"};
+    static const char *const expected[] = {"fashion-mnist", "cifar10",   "cifar100", "imagenette",
+                                           "folder",        "synthetic", "npy",      "idx"};
     int n = 0;
     for (; oct__dataset_at(n); n++) {
         const struct oct_dataset_kind *kind = oct__dataset_at(n);
@@ -80,7 +80,7 @@ static void open_refuses_what_it_does_not_know(void **state) {
     (void)state;
     struct oct_dataset *dataset = NULL;
     assert_fails(oct_dataset_open("cifar", NULL, OCT_SPLIT_TRAIN, &dataset), OCT_STATUS_NOT_FOUND,
-                 "there are: fashion-mnist, cifar10, cifar100, synthetic");
+                 "there are: fashion-mnist, cifar10, cifar100, imagenette, folder, synthetic");
     assert_fails(oct_dataset_open("cifar10:samples=3", NULL, OCT_SPLIT_TRAIN, &dataset),
                  OCT_STATUS_INVALID, "cifar10 takes no options");
     assert_fails(oct_dataset_open("", NULL, OCT_SPLIT_TRAIN, &dataset), OCT_STATUS_INVALID,
