@@ -2,36 +2,86 @@
 /* momentum.c - see momentum.h. */
 #include "train/momentum.h"
 
+#include <string.h>
+
 #include "gossip/gossip.h"
 #include "gossip/growth.h"
 
 /* Beyond this the graph alone may be larger than whoever asks for an option expects. */
 #define NODES_MOST 1024
 
-oct_status oct__config_growth(const struct oct_config *config, double *out) {
+struct plan {
+    double gamma;  /* with quasi-global momentum */
+    double rule;   /* with any other */
+    double growth; /* with quasi-global momentum; 0: nobody talks, or not looked for */
+};
+
+/* With a gamma of its own choice, quasi-global momentum may take less than the rule. */
+static oct_status find_gamma(const struct oct_topology *topology, const struct oct_config *config,
+                             struct plan *plan) {
+    OCT_TRY(oct__qgm_growth(topology, plan->gamma, config->beta, &plan->growth));
+    if (config->gamma <= 0.0 && plan->growth > OCT_GROWTH_STABLE) {
+        const double less = plan->rule * (1.0 - config->beta * config->beta);
+        double growth;
+        OCT_TRY(oct__qgm_growth(topology, less, config->beta, &growth));
+        if (growth <= OCT_GROWTH_STABLE) {
+            plan->gamma = less;
+            plan->growth = growth;
+        }
+    }
+    return OCT_OK;
+}
+
+static oct_status make_plan(const struct oct_config *config, struct plan *plan) {
     const struct oct_algorithm_kind *algorithm;
     struct oct__compression compression;
     struct oct_topology *topology;
-    *out = 0.0;
+    *plan = (struct plan){.gamma = config->gamma, .rule = config->gamma};
     OCT_TRY(oct__algorithm_find(config->algorithm, &algorithm));
-    if (algorithm->mixing != OCT_MIXING_GOSSIP || config->nodes == 1 ||
-        config->nodes > NODES_MOST) {
+    if (algorithm->mixing != OCT_MIXING_GOSSIP || config->nodes == 1) {
         return OCT_OK;
     }
     OCT_TRY(oct__compression_read(config->compress, &compression));
-    const double gamma = config->gamma > 0 ? config->gamma : algorithm->gamma(&compression);
+    if (config->gamma <= 0.0) {
+        plan->gamma = plan->rule = algorithm->gamma(&compression);
+    }
+    if (config->nodes > NODES_MOST) {
+        return OCT_OK;
+    }
     OCT_TRY(oct__config_topology(config, &topology));
-    oct_status status = oct__qgm_growth(topology, gamma, config->beta, out);
+    oct_status status = find_gamma(topology, config, plan);
     oct_topology_destroy(topology);
     return status;
 }
 
-oct_status oct__config_momentum(const struct oct_config *config, const char **out) {
-    double growth = 0.0;
-    *out = config->momentum;
-    if (!config->momentum[0]) {
-        OCT_TRY(oct__config_growth(config, &growth));
-        *out = growth > 0.0 && growth <= OCT_GROWTH_STABLE ? "qgm" : "local";
+oct_status oct__config_growth(const struct oct_config *config, double *out) {
+    struct plan plan;
+    OCT_TRY(make_plan(config, &plan));
+    *out = plan.growth;
+    return OCT_OK;
+}
+
+static const char *momentum_by_plan(const struct oct_config *config, const struct plan *plan) {
+    if (config->momentum[0]) {
+        return config->momentum;
     }
+    /* With less than the rule it holds, and is no better than local momentum with the rule. */
+    const int is_stable = plan->growth > 0.0 && plan->growth <= OCT_GROWTH_STABLE;
+    return is_stable && plan->gamma >= plan->rule ? "qgm" : "local";
+}
+
+oct_status oct__config_momentum(const struct oct_config *config, const char **out) {
+    struct plan plan = {0};
+    if (!config->momentum[0]) {
+        OCT_TRY(make_plan(config, &plan));
+    }
+    *out = momentum_by_plan(config, &plan);
+    return OCT_OK;
+}
+
+oct_status oct__config_gamma(const struct oct_config *config, double *out) {
+    struct plan plan;
+    OCT_TRY(make_plan(config, &plan));
+    *out = strcmp(momentum_by_plan(config, &plan), "qgm") == 0 ? plan.gamma : plan.rule;
     return OCT_OK;
 }

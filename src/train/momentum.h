@@ -6,12 +6,17 @@
 #include "train/config.h"
 
 /* "qgm", "local" or "none": the option, or by itself quasi-global where nodes talk and it holds on
- * their graph, else local. */
+ * their graph with the whole gamma of the rule, else local. */
 OCT_MUST_CHECK oct_status oct__config_momentum(const struct oct_config *config, const char **out);
 
 /* How a disagreement grows from round to round with quasi-global momentum; 0 when nobody talks, and
- * not found for more than 1,024 nodes. Both fail where the options make no graph. */
+ * not found for more than 1,024 nodes. All three fail where the options make no graph. */
 OCT_MUST_CHECK oct_status oct__config_growth(const struct oct_config *config, double *out);
+
+/* How far a round moves: the option, or the algorithm's rule for the compressor. Quasi-global momentum
+ * repeats every round's move 1 / (1 - beta^2) times in the long run; where it does not hold with the
+ * rule and does with 1 - beta^2 of it, it gets that. */
+OCT_MUST_CHECK oct_status oct__config_gamma(const struct oct_config *config, double *out);
 
 /* The graph that the options ask for (set_up.c). */
 struct oct_topology;

@@ -257,12 +257,14 @@ static oct_status make_gossip(struct oct_trainer *trainer, const struct oct_conf
         .n_nodes = trainer->n_nodes,
         .n_threads = trainer->n_threads,
         .seed = (uint64_t)config->seed,
-        .gamma = config->gamma,
         .has_dense_rounds = trainer->compensation > 0 || trainer->n_final > 0,
         .has_two_ends = strcmp(config->transport, "inproc") != 0,
         .x = oct__cohort_x(trainer->cohort),
     };
     oct_status status = oct__compression_read(config->compress, &gossip.compression);
+    if (status == OCT_OK) {
+        status = oct__config_gamma(config, &gossip.gamma);
+    }
     if (status == OCT_OK) {
         status = oct__gossip_create(&gossip, &trainer->gossip);
     }

@@ -85,18 +85,24 @@ static void by_itself(void **state) {
     (void)state;
     static const struct {
         const char *nodes, *topology, *algorithm, *compress, *momentum, *expected;
+        double gamma;
     } cases[] = {
-        {"8", "directed-ring", "choco", "int8", NULL, "qgm"},
-        {"16", "directed-ring", "choco", "int8", NULL, "local"},
-        {"8", "directed-ring", "choco", "topk:0.99", NULL, "local"},
-        {"16", "directed-ring", "choco", "int8", "qgm", "qgm"},
-        {"16", "ring", "choco", "topk:0.99", NULL, "qgm"},
-        {"16", "torus", "choco", "none", NULL, "qgm"},
-        {"1", "directed-ring", "choco", "int8", NULL, "local"},
-        {"8", "ring", "none", "int8", NULL, "local"},
-        {"8", "ring", "allreduce", "int8", NULL, "local"},
-        {"16", "random-regular:change=yes", "choco", "int8", NULL, "qgm"},
-        {"7", "torus", "choco", "int8", NULL, ""}, /* no such torus: set_up.c says so */
+        {"8", "directed-ring", "choco", "int8", NULL, "qgm", 1},
+        {"16", "directed-ring", "choco", "int8", NULL, "local", 1},
+        {"8", "directed-ring", "choco", "topk:0.99", NULL, "local", 0.02},
+        {"8", "directed-ring", "choco", "topk:0.99", "qgm", "qgm", 0.0038},
+        {"16", "directed-ring", "choco", "topk:0.99", "qgm", "qgm", 0.0038},
+        {"8", "directed-ring", "deepsqueeze", "topk:0.99", "qgm", "qgm", 0.0019},
+        {"8", "directed-ring", "choco", "topk:0.9", NULL, "local", 0.2},
+        {"8", "directed-ring", "choco", "topk:0.9", "qgm", "qgm", 0.2},
+        {"16", "directed-ring", "choco", "int8", "qgm", "qgm", 1},
+        {"16", "ring", "choco", "topk:0.99", NULL, "qgm", 0.02},
+        {"16", "torus", "choco", "none", NULL, "qgm", 1},
+        {"1", "directed-ring", "choco", "int8", NULL, "local", 0},
+        {"8", "ring", "none", "int8", NULL, "local", 0},
+        {"8", "ring", "allreduce", "int8", NULL, "local", 0},
+        {"16", "random-regular:change=yes", "choco", "int8", NULL, "qgm", 1},
+        {"7", "torus", "choco", "int8", NULL, "", -1}, /* no such torus: set_up.c says so */
     };
     for (size_t i = 0; i < OCT_COUNT_OF(cases); i++) {
         struct oct_config *config = NULL;
@@ -108,8 +114,13 @@ static void by_itself(void **state) {
         if (cases[i].momentum) {
             EXPECT_OK(oct_config_set(config, "momentum", cases[i].momentum));
         }
-        print_message("%s nodes, %s, %s, %s: %s\n", cases[i].nodes, cases[i].topology,
-                      cases[i].algorithm, cases[i].compress, oct_config_get(config, "momentum"));
+        double gamma = -1;
+        const oct_status status = oct__config_gamma(config, &gamma);
+        print_message("%s nodes, %s, %s, %s: %s, gamma %g\n", cases[i].nodes, cases[i].topology,
+                      cases[i].algorithm, cases[i].compress, oct_config_get(config, "momentum"),
+                      gamma);
+        assert_true((status == OCT_OK) == (cases[i].gamma >= 0));
+        assert_float_equal(gamma, cases[i].gamma, 1e-9);
         assert_string_equal(oct_config_get(config, "momentum"), cases[i].expected);
         oct_config_destroy(config);
     }
