@@ -38,7 +38,7 @@ static uint64_t item_at(const struct oct__array *array, const uint8_t *items, si
         value = value << 8 | bytes[from];
     }
     size_t n_bits = 8 * array->item_bytes;
-    if (array->is_signed && n_bits < 64 && value >> (n_bits - 1)) {
+    if (array->is_signed && n_bits > 0 && n_bits < 64 && value >> (n_bits - 1)) {
         value |= UINT64_MAX << n_bits;
     }
     return value;

@@ -112,7 +112,7 @@ static oct_status take_shape(struct cursor *c, struct oct__npy *out) {
         return expected(c, "'(' and the shape");
     }
     for (out->n_dims = 0; !take(c, ')'); out->n_dims++) {
-        uint64_t size;
+        uint64_t size = 0;
         OCT_TRY(take_size(c, &size));
         if (out->n_dims < OCT_ARRAY_DIMS) {
             out->dims[out->n_dims] = size;
