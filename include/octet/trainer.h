@@ -97,7 +97,18 @@ OCT_API OCT_MUST_CHECK oct_status oct_trainer_result(struct oct_trainer *trainer
  * all or nothing: into a file beside it first, then renamed. */
 OCT_API OCT_MUST_CHECK oct_status oct_trainer_save(struct oct_trainer *trainer, const char *path);
 
-/* Gives every node the model saved by oct_trainer_save; momentum starts anew. Names and shapes must
+/* How a model file holds weights. */
+enum oct_model_form {
+    OCT_MODEL_F32,  /* all as floats: what oct_trainer_save writes */
+    OCT_MODEL_INT8, /* as the bytes and scales that an int8 network computes with: a quarter of it */
+};
+
+/* The same in a form. INT8 is for runs in 8 bits, whose logits are then the same to the bit; what
+ * training needs beyond them is not in it. INVALID for other runs. */
+OCT_API OCT_MUST_CHECK oct_status oct_trainer_save_as(struct oct_trainer *trainer, const char *path,
+                                                      enum oct_model_form form);
+
+/* Gives every node the model saved by oct_trainer_save or oct_trainer_save_as; momentum starts anew. Names and shapes must
  * agree: on any failure the model stays as it was. */
 OCT_API OCT_MUST_CHECK oct_status oct_trainer_load(struct oct_trainer *trainer, const char *path);
 

@@ -299,6 +299,7 @@ struct cli_training {
     const struct cli_data *data;
     struct cli_record *record; /* NULL: not recorded */
     const char *save;          /* file for the model; NULL: not saved */
+    enum oct_model_form form;  /* of that file */
     int traced;                /* its quantizers are */
     int opens;                 /* says what it is about to do */
     oct_progress_fn *show;     /* shows progress; NULL: cli_progress_train does */
@@ -318,9 +319,10 @@ oct_status cli_training_run(struct cli_training *training, struct cli_run *run);
 /* All that octet train found out. */
 struct cli_report {
     struct cli_run first, second;
-    const char *compare;    /* the second's precision; NULL: there is none */
-    oct_status failure;     /* of the second */
-    const char *saved;      /* file of the model */
+    const char *compare; /* the second's precision; NULL: there is none */
+    oct_status failure;  /* of the second */
+    const char *saved;   /* file of the model */
+    enum oct_model_form form;
     const char *checkpoint; /* folder that has one; NULL: none was written */
     const char *database;   /* that the run is recorded in, and its number there; NULL: none */
     int64_t number;

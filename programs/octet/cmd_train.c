@@ -26,6 +26,11 @@ static const struct oct_option own[] = {
      .placeholder = "FILE",
      .summary = "write the average model's parameters (safetensors)",
      .group = "Output"},
+    {.name = "save-form",
+     .placeholder = "FORM",
+     .summary = "of that file: f32, or int8 (weights as bytes and scales, a quarter of the size)",
+     .fallback = "f32",
+     .group = "Output"},
     {.name = NULL},
 };
 
@@ -106,6 +111,24 @@ static int other_config(const struct cli *cli, const char *precision, struct oct
     return CLI_DONE;
 }
 
+/* The form of the model file: int8 is for runs that compute with bytes. */
+static int read_form(const struct cli *cli, enum oct_model_form *out) {
+    const char *form = cli_own(cli, "save-form");
+    *out = strcmp(form, "int8") == 0 ? OCT_MODEL_INT8 : OCT_MODEL_F32;
+    if (*out == OCT_MODEL_F32 && strcmp(form, "f32") != 0) {
+        return cli_usage(cli, "--save-form is '%.40s', expected f32 or int8", form);
+    }
+    if (*out == OCT_MODEL_INT8 && !cli_own(cli, "save")) {
+        return cli_usage(cli,
+                         "--save-form says how the file of --save is written; give --save FILE");
+    }
+    if (*out == OCT_MODEL_INT8 && strcmp(oct_config_get(cli->config, "precision"), "fp32") == 0) {
+        return cli_usage(cli, "--save-form int8 is the weights of a run in 8 bits; --precision is "
+                              "'fp32'");
+    }
+    return CLI_DONE;
+}
+
 /* Everything that can be wrong before the first sample is read. */
 static int prepare(struct cli *cli, struct cli_report *report, struct oct_config **other) {
     int code = complete_config(cli);
@@ -117,6 +140,9 @@ static int prepare(struct cli *cli, struct cli_report *report, struct oct_config
     if (code == CLI_DONE && report->compare) {
         code = other_config(cli, report->compare, other);
         report->second.config = *other;
+    }
+    if (code == CLI_DONE) {
+        code = read_form(cli, &report->form);
     }
     if (code == CLI_DONE && report->saved) {
         code = check_save(cli, report->saved);
@@ -135,6 +161,7 @@ static int run_first(struct cli *cli, struct cli_report *report, const struct cl
         .data = data,
         .record = record,
         .save = report->saved,
+        .form = report->form,
         .traced = report->traced,
         .opens = !cli->quiet,
     };

@@ -115,7 +115,7 @@ static int watch_progress(const struct oct_progress *progress, void *context) {
 
 /* Trains and evaluates; an interrupted run is evaluated as it is, and is no failure. */
 static oct_status train_once(struct cli_run *run, struct oct_trainer *trainer, struct watch *watch,
-                             const char *save) {
+                             const struct cli_training *training) {
     cli_progress_nodes(cli_nodes(run->config));
     if (watch->quantizers) {
         oct_trainer_watch(trainer);
@@ -128,8 +128,8 @@ static oct_status train_once(struct cli_run *run, struct oct_trainer *trainer, s
         cli_progress_note("evaluating");
         status = oct_trainer_result(trainer, &run->result);
     }
-    if (status == OCT_OK && save) {
-        status = oct_trainer_save(trainer, save);
+    if (status == OCT_OK && training->save) {
+        status = oct_trainer_save_as(trainer, training->save, training->form);
     }
     cli_progress_clear();
     return status;
@@ -164,7 +164,7 @@ oct_status cli_training_run(struct cli_training *training, struct cli_run *run) 
         if (training->opens) {
             cli_opening_print(run->config, training->data->train);
         }
-        status = note_failure(run, train_once(run, trainer, &watch, training->save));
+        status = note_failure(run, train_once(run, trainer, &watch, training));
         if (training->record) {
             cli_record_end(training->record, status, run->stopped, &run->result);
         }

@@ -6,7 +6,7 @@
 #include "base/sha256.h"
 #include "nn/layer.h"
 #include "train/config.h"
-#include "train/safetensors.h"
+#include "train/model.h"
 #include "train/trainer.h"
 
 /* SHA-256 of the average model: every parameter tensor's elements as little-endian f32, gaps left
@@ -171,9 +171,17 @@ static oct_status whole_init(const struct oct_graph *graph, struct whole *whole)
     return OCT_OK;
 }
 
-oct_status oct_trainer_save(struct oct_trainer *trainer, const char *path) {
+oct_status oct_trainer_save_as(struct oct_trainer *trainer, const char *path,
+                               enum oct_model_form form) {
     if (!trainer || !path) {
         OCT_FAIL(INVALID, "saving needs a trainer and a file name");
+    }
+    if (form != OCT_MODEL_F32 && (form != OCT_MODEL_INT8 || !trainer->graph.is_int8)) {
+        OCT_FAIL(INVALID, "%s",
+                 form == OCT_MODEL_INT8
+                     ? "a model file of bytes needs a run that computes with them; save floats, or "
+                       "train with precision int8"
+                     : "a model file has floats or bytes");
     }
     oct_status status;
     struct oct__cohort *cohort = trainer->cohort;
@@ -183,10 +191,14 @@ oct_status oct_trainer_save(struct oct_trainer *trainer, const char *path) {
     OCT_TRY_TO(out, oct__cohort_average(cohort, trainer->gossip->u, NULL, &distance));
     OCT_TRY_TO(out, oct__cohort_read_average(cohort, OCT_HOME_PARAM, whole.values));
     OCT_TRY_TO(out, oct__cohort_read_average(cohort, OCT_HOME_STAT, whole.stats));
-    status = oct__safetensors_save(path, &whole.row, whole.values);
+    status = oct__model_save(path, form, trainer->graph.recipe.weights, &whole.row, whole.values);
 out:
     whole_fini(&whole);
     return status;
+}
+
+oct_status oct_trainer_save(struct oct_trainer *trainer, const char *path) {
+    return oct_trainer_save_as(trainer, path, OCT_MODEL_F32);
 }
 
 /* Momentum, and what neighbours know of each other, belong to the steps that led to the old
@@ -199,7 +211,7 @@ oct_status oct_trainer_load(struct oct_trainer *trainer, const char *path) {
     struct oct__cohort *cohort = trainer->cohort;
     struct whole whole;
     OCT_TRY(whole_init(&trainer->graph, &whole));
-    OCT_TRY_TO(out, oct__safetensors_load(path, &whole.row, whole.values));
+    OCT_TRY_TO(out, oct__model_load(path, &whole.row, whole.values));
     OCT_TRY_TO(out, oct__cohort_write(cohort, OCT_HOME_PARAM, whole.values));
     OCT_TRY_TO(out, oct__cohort_write(cohort, OCT_HOME_STAT, whole.stats));
     memset(whole.values, 0, trainer->graph.params.n_elements * sizeof *whole.values);

@@ -21,10 +21,16 @@
 
 /* --- writing --------------------------------------------------------------------------------- */
 
+/* Bytes of an element in a file: 4, or 1 of a weight where those are bytes. */
+static size_t width_of(const struct oct__param *p, int has_bytes) {
+    return has_bytes && p->n_dims > 1 ? 1 : sizeof(float);
+}
+
 /* One tensor of a row, its name after `prefix`, its bytes at *offset. */
-static oct_status add_tensor(const struct oct__param *p, const char *prefix, uint64_t *offset,
-                             struct oct__text *text) {
-    OCT_TRY(oct__text_add(text, ",\"%s%s\":{\"dtype\":\"F32\",\"shape\":[", prefix, p->name));
+static oct_status add_tensor(const struct oct__param *p, const char *prefix, size_t width,
+                             uint64_t *offset, struct oct__text *text) {
+    OCT_TRY(oct__text_add(text, ",\"%s%s\":{\"dtype\":\"%s\",\"shape\":[", prefix, p->name,
+                          width == 1 ? "I8" : "F32"));
     if (p->n_dims == 4) {
         OCT_TRY(oct__text_add(text, "%d,%d,%d,%d", p->n, p->c, p->h, p->w));
     } else if (p->n_dims == 2) {
@@ -32,15 +38,17 @@ static oct_status add_tensor(const struct oct__param *p, const char *prefix, uin
     } else {
         OCT_TRY(oct__text_add(text, "%d", p->c));
     }
-    uint64_t end = *offset + p->count * sizeof(float);
+    uint64_t end = *offset + p->count * width;
     OCT_TRY(oct__text_add(text, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)*offset,
                           (unsigned long long)end));
     *offset = end;
     return OCT_OK;
 }
 
-static oct_status begin_header(struct oct__text *text) {
-    return oct__text_add(text, "{\"__metadata__\":{\"format\":\"octet\"}");
+/* `metadata` is what follows "format", "" or further pairs. */
+static oct_status begin_header(struct oct__text *text, const char *metadata) {
+    return oct__text_add(text, "{\"__metadata__\":{\"format\":\"octet\"%s%s}",
+                         metadata[0] ? "," : "", metadata);
 }
 
 static oct_status end_header(struct oct__text *text) {
@@ -51,17 +59,19 @@ static oct_status end_header(struct oct__text *text) {
     return OCT_OK;
 }
 
-static oct_status make_header(const struct oct__row *row, struct oct__text *text) {
+static oct_status make_header(const struct oct__row *row, int has_bytes, const char *metadata,
+                              struct oct__text *text) {
     uint64_t offset = 0;
-    OCT_TRY(begin_header(text));
+    OCT_TRY(begin_header(text, metadata));
     for (size_t i = 0; i < row->n_items; i++) {
-        OCT_TRY(add_tensor(&row->items[i], "", &offset, text));
+        const struct oct__param *p = &row->items[i];
+        OCT_TRY(add_tensor(p, "", width_of(p, has_bytes), &offset, text));
     }
     return end_header(text);
 }
 
 static int write_all(FILE *file, const char *header, size_t n_header, const struct oct__row *row,
-                     const float *values) {
+                     int has_bytes, const float *values) {
     uint8_t length[8];
     oct__put_little(length, n_header, 8);
     if (fwrite(length, 1, 8, file) != 8 || fwrite(header, 1, n_header, file) != n_header) {
@@ -69,10 +79,13 @@ static int write_all(FILE *file, const char *header, size_t n_header, const stru
     }
     for (size_t i = 0; i < row->n_items; i++) {
         const float *from = values + row->items[i].offset;
+        const size_t width = width_of(&row->items[i], has_bytes);
         for (size_t j = 0; j < row->items[i].count; j++) {
-            uint8_t bytes[4];
-            oct__put_little(bytes, oct__float_bits(from[j]), 4);
-            if (fwrite(bytes, 1, 4, file) != 4) {
+            uint8_t bytes[4] = {width == 1 ? (uint8_t)(int)from[j] : 0};
+            if (width == 4) {
+                oct__put_little(bytes, oct__float_bits(from[j]), 4);
+            }
+            if (fwrite(bytes, 1, width, file) != width) {
                 return 0;
             }
         }
@@ -81,14 +94,14 @@ static int write_all(FILE *file, const char *header, size_t n_header, const stru
     return fflush(file) == 0 && (fsync(fileno(file)) == 0 || errno == EINVAL || errno == ENOTSUP);
 }
 
-oct_status oct__safetensors_save(const char *path, const struct oct__row *row,
-                                 const float *values) {
+static oct_status save(const char *path, const struct oct__row *row, int has_bytes,
+                       const float *values, const char *metadata) {
     oct_status status = OCT_OK;
     struct oct__text header = {0};
     char *beside = NULL;
     void *memory;
     FILE *file = NULL;
-    OCT_TRY_TO(out, make_header(row, &header));
+    OCT_TRY_TO(out, make_header(row, has_bytes, metadata, &header));
     OCT_TRY_TO(out, oct__alloc(strlen(path) + 16, "file name", &memory));
     beside = memory;
     struct stat existing;
@@ -98,7 +111,7 @@ oct_status oct__safetensors_save(const char *path, const struct oct__row *row,
     if (!file) {
         OCT_FAIL_TO(out, IO, "%s: cannot be written: %s", path, strerror(errno));
     }
-    if (!write_all(file, header.at, header.n_bytes, row, values)) {
+    if (!write_all(file, header.at, header.n_bytes, row, has_bytes, values)) {
         status = oct__fail(OCT_STATUS_IO, "%s: writing failed: %s", path, strerror(errno));
     }
     if (fclose(file) != 0 && status == OCT_OK) {
@@ -114,6 +127,16 @@ out:
     oct__free(beside);
     oct__text_fini(&header);
     return status;
+}
+
+oct_status oct__safetensors_save(const char *path, const struct oct__row *row,
+                                 const float *values) {
+    return save(path, row, 0, values, "");
+}
+
+oct_status oct__safetensors_save_bytes(const char *path, const struct oct__row *row,
+                                       const float *values, const char *metadata) {
+    return save(path, row, 1, values, metadata);
 }
 
 oct_status oct__section_check(const char *name) {
@@ -141,7 +164,7 @@ static oct_status add_section(const struct oct__section *section, uint64_t *offs
                      "name for its layer",
                      p->name);
         }
-        OCT_TRY(add_tensor(p, prefix, offset, text));
+        OCT_TRY(add_tensor(p, prefix, sizeof(float), offset, text));
     }
     return OCT_OK;
 }
@@ -152,7 +175,7 @@ oct_status oct__sections_head(const struct oct__section *sections, size_t n_sect
     struct oct__text text = {0};
     void *bytes = NULL;
     uint64_t offset = 0;
-    OCT_TRY_TO(out, begin_header(&text));
+    OCT_TRY_TO(out, begin_header(&text, ""));
     for (size_t i = 0; i < n_sections; i++) {
         OCT_TRY_TO(out, add_section(&sections[i], &offset, &text));
     }
@@ -274,7 +297,8 @@ static oct_status take_numbers(struct cursor *c, uint64_t numbers[4], int *n) {
 struct entry {
     char name[NAME_BYTES];
     uint64_t shape[4], offsets[4];
-    int n_dims, n_offsets, is_f32;
+    int n_dims, n_offsets;
+    size_t width; /* 4: F32, 1: I8, 0: something else */
 };
 
 /* {"dtype":"F32","shape":[…],"data_offsets":[begin,end]} in any order. */
@@ -287,7 +311,7 @@ static oct_status take_entry(struct cursor *c, struct entry *entry) {
         OCT_TRY(take(c, ':'));
         if (strcmp(key, "dtype") == 0) {
             OCT_TRY(take_string(c, value));
-            entry->is_f32 = strcmp(value, "F32") == 0;
+            entry->width = strcmp(value, "F32") == 0 ? 4 : strcmp(value, "I8") == 0;
         } else if (strcmp(key, "shape") == 0) {
             OCT_TRY(take_numbers(c, entry->shape, &entry->n_dims));
         } else if (strcmp(key, "data_offsets") == 0) {
@@ -299,14 +323,18 @@ static oct_status take_entry(struct cursor *c, struct entry *entry) {
     return take(c, '}');
 }
 
-static oct_status skip_metadata(struct cursor *c) {
+/* `key` and `found` may be NULL: then nothing is looked for. */
+static oct_status take_metadata(struct cursor *c, const char *key, char found[OCT_METADATA_BYTES]) {
     OCT_TRY(take(c, '{'));
     for (int i = 0; peek(c) != '}'; i++) {
-        char text[NAME_BYTES];
+        char name[NAME_BYTES], text[NAME_BYTES];
         OCT_TRY(i ? take(c, ',') : OCT_OK);
-        OCT_TRY(take_string(c, text));
+        OCT_TRY(take_string(c, name));
         OCT_TRY(take(c, ':'));
         OCT_TRY(take_string(c, text));
+        if (key && strcmp(name, key) == 0 && strlen(text) < OCT_METADATA_BYTES) {
+            memcpy(found, text, strlen(text) + 1);
+        }
     }
     return take(c, '}');
 }
@@ -327,7 +355,7 @@ static int shape_fits(const struct oct__param *p, const struct entry *e) {
 
 /* `begins[i]` is where tensor i begins, plus 1; 0: not seen yet. */
 static oct_status store(const struct cursor *c, const struct entry *e, size_t n_data,
-                        const struct oct__row *row, size_t *begins, float *values) {
+                        const struct oct__row *row, int has_bytes, size_t *begins, float *values) {
     for (size_t i = 0; i < row->n_items; i++) {
         const struct oct__param *p = &row->items[i];
         if (strcmp(p->name, e->name) != 0) {
@@ -336,19 +364,21 @@ static oct_status store(const struct cursor *c, const struct entry *e, size_t n_
         if (begins[i]) {
             OCT_FAIL(CORRUPT, "%s: tensor %s occurs twice", c->file, p->name);
         }
-        if (!e->is_f32 || !shape_fits(p, e)) {
+        const size_t width = width_of(p, has_bytes);
+        if (e->width != width || !shape_fits(p, e)) {
             OCT_FAIL(SHAPE,
-                     "%s: tensor %s is not F32 with the shape this model has; was it saved "
+                     "%s: tensor %s is not %s with the shape this model has; was it saved "
                      "from another model or norm?",
-                     c->file, p->name);
+                     c->file, p->name, width == 1 ? "I8" : "F32");
         }
         if (e->n_offsets != 2 || e->offsets[0] > e->offsets[1] || e->offsets[1] > n_data ||
-            e->offsets[1] - e->offsets[0] != p->count * sizeof(float)) {
+            e->offsets[1] - e->offsets[0] != p->count * width) {
             OCT_FAIL(CORRUPT, "%s: tensor %s lies outside the file", c->file, p->name);
         }
         const uint8_t *from = c->bytes + c->end + e->offsets[0];
         for (size_t j = 0; j < p->count; j++) {
-            values[p->offset + j] = oct__bits_float(oct__get_little_32(from + 4 * j));
+            values[p->offset + j] = width == 1 ? (float)(from[j] < 128 ? from[j] : from[j] - 256)
+                                               : oct__bits_float(oct__get_little_32(from + 4 * j));
         }
         begins[i] = (size_t)e->offsets[0] + 1;
         return OCT_OK;
@@ -358,13 +388,14 @@ static oct_status store(const struct cursor *c, const struct entry *e, size_t n_
 
 /* The tensors fill the rest of the file: no holes, no overlaps, nothing behind them. */
 static oct_status check_cover(const struct cursor *c, size_t n_data, const struct oct__row *row,
-                              const size_t *begins) {
+                              int has_bytes, const size_t *begins) {
     size_t total = 0;
     for (size_t i = 0; i < row->n_items; i++) {
-        size_t n = row->items[i].count * sizeof(float);
+        size_t n = row->items[i].count * width_of(&row->items[i], has_bytes);
         total += n;
         for (size_t j = 0; j < i; j++) {
-            if (begins[i] < begins[j] + row->items[j].count * sizeof(float) &&
+            const struct oct__param *p = &row->items[j];
+            if (begins[i] < begins[j] + p->count * width_of(p, has_bytes) &&
                 begins[j] < begins[i] + n) {
                 OCT_FAIL(CORRUPT, "%s: tensors %s and %s overlap", c->file, row->items[j].name,
                          row->items[i].name);
@@ -378,7 +409,7 @@ static oct_status check_cover(const struct cursor *c, size_t n_data, const struc
 }
 
 static oct_status read_tensors(struct cursor *c, size_t n_data, const struct oct__row *row,
-                               size_t *begins, float *values) {
+                               int has_bytes, size_t *begins, float *values) {
     OCT_TRY(take(c, '{'));
     for (int i = 0; peek(c) != '}'; i++) {
         struct entry entry = {.n_dims = 0};
@@ -386,11 +417,11 @@ static oct_status read_tensors(struct cursor *c, size_t n_data, const struct oct
         OCT_TRY(take_string(c, entry.name));
         OCT_TRY(take(c, ':'));
         if (strcmp(entry.name, "__metadata__") == 0) {
-            OCT_TRY(skip_metadata(c));
+            OCT_TRY(take_metadata(c, NULL, NULL));
             continue;
         }
         OCT_TRY(take_entry(c, &entry));
-        OCT_TRY(store(c, &entry, n_data, row, begins, values));
+        OCT_TRY(store(c, &entry, n_data, row, has_bytes, begins, values));
     }
     OCT_TRY(take(c, '}'));
     skip_space(c);
@@ -403,7 +434,7 @@ static oct_status read_tensors(struct cursor *c, size_t n_data, const struct oct
                      c->file, row->items[i].name);
         }
     }
-    return check_cover(c, n_data, row, begins);
+    return check_cover(c, n_data, row, has_bytes, begins);
 }
 
 oct_status oct__safetensors_length(const char *name, const uint8_t first[8], uint64_t n_bytes,
@@ -419,19 +450,27 @@ oct_status oct__safetensors_length(const char *name, const uint8_t first[8], uin
     return OCT_OK;
 }
 
-oct_status oct__safetensors_parse(const char *name, const uint8_t *bytes, size_t n_bytes,
-                                  const struct oct__row *row, float *values) {
+static oct_status open_header(const char *name, const uint8_t *bytes, size_t n_bytes,
+                              struct cursor *out) {
     if (n_bytes < 8) {
         OCT_FAIL(CORRUPT, "%s: %zu bytes: too short for a safetensors file", name, n_bytes);
     }
     size_t n_header = 0;
     OCT_TRY(oct__safetensors_length(name, bytes, n_bytes, &n_header));
-    struct cursor cursor = {.file = name, .bytes = bytes + 8, .end = n_header};
+    *out = (struct cursor){.file = name, .bytes = bytes + 8, .end = n_header};
+    return OCT_OK;
+}
+
+static oct_status parse(const char *name, const uint8_t *bytes, size_t n_bytes,
+                        const struct oct__row *row, int has_bytes, float *values) {
+    struct cursor cursor;
+    OCT_TRY(open_header(name, bytes, n_bytes, &cursor));
+    const size_t n_data = n_bytes - 8 - cursor.end;
     oct_status status = OCT_OK;
     void *begins = NULL, *copy = NULL;
     OCT_TRY_TO(out, oct__alloc_array(row->n_items, sizeof(size_t), "tensor list", &begins));
     OCT_TRY_TO(out, oct__alloc_array(row->n_elements, sizeof *values, "parameters", &copy));
-    OCT_TRY_TO(out, read_tensors(&cursor, n_bytes - 8 - n_header, row, begins, copy));
+    OCT_TRY_TO(out, read_tensors(&cursor, n_data, row, has_bytes, begins, copy));
     memcpy(values, copy, row->n_elements * sizeof *values);
 out:
     oct__free(copy);
@@ -439,7 +478,17 @@ out:
     return status;
 }
 
-oct_status oct__safetensors_load(const char *path, const struct oct__row *row, float *values) {
+oct_status oct__safetensors_parse(const char *name, const uint8_t *bytes, size_t n_bytes,
+                                  const struct oct__row *row, float *values) {
+    return parse(name, bytes, n_bytes, row, 0, values);
+}
+
+oct_status oct__safetensors_parse_bytes(const char *name, const uint8_t *bytes, size_t n_bytes,
+                                        const struct oct__row *row, float *values) {
+    return parse(name, bytes, n_bytes, row, 1, values);
+}
+
+oct_status oct__safetensors_read(const char *path, uint8_t **out, size_t *n_bytes) {
     oct_status status = OCT_OK;
     void *bytes = NULL;
     FILE *file = fopen(path, "rb");
@@ -458,9 +507,20 @@ oct_status oct__safetensors_load(const char *path, const struct oct__row *row, f
     if (fread(bytes, 1, (size_t)size, file) != (size_t)size) {
         OCT_FAIL_TO(out, IO, "%s: reading failed: %s", path, strerror(errno));
     }
-    status = oct__safetensors_parse(path, bytes, (size_t)size, row, values);
+    *out = bytes;
+    *n_bytes = (size_t)size;
+    bytes = NULL;
 out:
     fclose(file);
+    oct__free(bytes);
+    return status;
+}
+
+oct_status oct__safetensors_load(const char *path, const struct oct__row *row, float *values) {
+    uint8_t *bytes;
+    size_t n_bytes;
+    OCT_TRY(oct__safetensors_read(path, &bytes, &n_bytes));
+    oct_status status = oct__safetensors_parse(path, bytes, n_bytes, row, values);
     oct__free(bytes);
     return status;
 }
@@ -491,7 +551,7 @@ static oct_status check_member(const struct cursor *c, const struct entry *e, co
         OCT_FAIL(SHAPE, "%s: tensor %s where %s/%s belongs; was it saved from another model?",
                  c->file, e->name[0] ? e->name : "(none)", section, p->name);
     }
-    if (!e->is_f32 || !shape_fits(p, e)) {
+    if (e->width != sizeof(float) || !shape_fits(p, e)) {
         OCT_FAIL(SHAPE,
                  "%s: tensor %s is not F32 with the shape this model has; was it saved from "
                  "another model or norm?",
@@ -505,15 +565,16 @@ static oct_status check_member(const struct cursor *c, const struct entry *e, co
     return OCT_OK;
 }
 
-/* The next tensor; an empty name when there is none. */
-static oct_status next_entry(struct cursor *c, int *n_taken, struct entry *entry) {
+/* The next tensor; an empty name when there is none. Metadata on the way is looked through. */
+static oct_status next_entry(struct cursor *c, int *n_taken, const char *key,
+                             char found[OCT_METADATA_BYTES], struct entry *entry) {
     memset(entry, 0, sizeof *entry);
     while (peek(c) != '}') {
         OCT_TRY((*n_taken)++ ? take(c, ',') : OCT_OK);
         OCT_TRY(take_string(c, entry->name));
         OCT_TRY(take(c, ':'));
         if (strcmp(entry->name, "__metadata__") == 0) {
-            OCT_TRY(skip_metadata(c));
+            OCT_TRY(take_metadata(c, key, found));
             entry->name[0] = '\0';
             continue;
         }
@@ -525,6 +586,20 @@ static oct_status next_entry(struct cursor *c, int *n_taken, struct entry *entry
     return OCT_OK;
 }
 
+oct_status oct__safetensors_metadata(const char *name, const uint8_t *bytes, size_t n_bytes,
+                                     const char *key, char out[OCT_METADATA_BYTES]) {
+    struct cursor cursor;
+    struct entry entry;
+    int n_taken = 0;
+    out[0] = '\0';
+    OCT_TRY(open_header(name, bytes, n_bytes, &cursor));
+    OCT_TRY(take(&cursor, '{'));
+    do {
+        OCT_TRY(next_entry(&cursor, &n_taken, key, out, &entry));
+    } while (entry.name[0]);
+    return take(&cursor, '}');
+}
+
 oct_status oct__sections_walk(const char *name, const uint8_t *header, size_t n_header,
                               uint64_t n_data, const struct oct__section_reader *reader) {
     struct cursor cursor = {.file = name, .bytes = header, .end = n_header};
@@ -532,7 +607,7 @@ oct_status oct__sections_walk(const char *name, const uint8_t *header, size_t n_
     uint64_t offset = 0;
     int n_taken = 0;
     OCT_TRY(take(&cursor, '{'));
-    OCT_TRY(next_entry(&cursor, &n_taken, &entry));
+    OCT_TRY(next_entry(&cursor, &n_taken, NULL, NULL, &entry));
     while (entry.name[0]) {
         char section[OCT_SECTION_NAME];
         OCT_TRY(section_of(&cursor, entry.name, section));
@@ -547,7 +622,7 @@ oct_status oct__sections_walk(const char *name, const uint8_t *header, size_t n_
             if (offset > n_data) {
                 OCT_FAIL(CORRUPT, "%s: tensor %s lies outside the file", name, entry.name);
             }
-            OCT_TRY(next_entry(&cursor, &n_taken, &entry));
+            OCT_TRY(next_entry(&cursor, &n_taken, NULL, NULL, &entry));
         }
         OCT_TRY(reader->read(reader->context, section, row, begin));
     }

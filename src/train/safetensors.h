@@ -4,8 +4,8 @@
  * The format (github.com/huggingface/safetensors): eight bytes of little-endian header length, a
  * JSON object
  * {"name": {"dtype": "F32", "shape": […], "data_offsets": [begin, end]}, …}, then the tensors'
- * bytes. We write F32 alone, in graph order, convolution weights as [out][in][row][column]: what
- * PyTorch calls them too.
+ * bytes. We write F32, in graph order, convolution weights as [out][in][row][column]: what PyTorch
+ * calls them too. A model file of bytes (model.h) has I8 weights.
  */
 #ifndef OCT_TRAIN_SAFETENSORS_H
 #define OCT_TRAIN_SAFETENSORS_H
@@ -26,6 +26,27 @@ OCT_MUST_CHECK oct_status oct__safetensors_load(const char *path, const struct o
 OCT_MUST_CHECK oct_status oct__safetensors_parse(const char *name, const uint8_t *bytes,
                                                  size_t n_bytes, const struct oct__row *row,
                                                  float *values);
+
+/* --- other forms ------------------------------------------------------------------------------- */
+
+/* The same for a row whose tensors of more than one dimension are I8 in the file. Their values are
+ * whole numbers from -128 to 127. `metadata` is what the header says of itself, as JSON pairs. */
+OCT_MUST_CHECK oct_status oct__safetensors_save_bytes(const char *path, const struct oct__row *row,
+                                                      const float *values, const char *metadata);
+OCT_MUST_CHECK oct_status oct__safetensors_parse_bytes(const char *name, const uint8_t *bytes,
+                                                       size_t n_bytes, const struct oct__row *row,
+                                                       float *values);
+
+#define OCT_METADATA_BYTES 32
+
+/* What the header says of itself under `key`; "" when it says nothing, or too much. CORRUPT for a
+ * header that cannot be read to its end. */
+OCT_MUST_CHECK oct_status oct__safetensors_metadata(const char *name, const uint8_t *bytes,
+                                                    size_t n_bytes, const char *key,
+                                                    char out[OCT_METADATA_BYTES]);
+
+/* A whole file; the caller frees `bytes` with oct__free. */
+OCT_MUST_CHECK oct_status oct__safetensors_read(const char *path, uint8_t **bytes, size_t *n_bytes);
 
 /* --- several rows in one file ---------------------------------------------------------------- */
 

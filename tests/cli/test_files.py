@@ -86,6 +86,30 @@ with tempfile.TemporaryDirectory() as folder:
     check(len(header) > 10, f"--save: a safetensors file with {len(header)} entries")
     equal(os.listdir(kept), ["model.safetensors"], "--save leaves one file")
 
+    # --- as bytes: named weights, one tensor of the rest -----------------------------------------
+    small = os.path.join(kept, "model.int8")
+    done = octet("train", *TINY, "--epochs", "0", "--save", small, "--save-form", "int8")
+    equal(done.code, 0, "--save-form int8: exit", done)
+    with open(small, "rb") as file:
+        size = struct.unpack("<Q", file.read(8))[0]
+        compact = json.loads(file.read(size))
+    metadata = compact.pop("__metadata__")
+    equal((metadata.get("form"), metadata.get("scales")), ("int8", "tensor"), "--save-form int8: metadata")
+    weights = [name for name, row in header.items() if len(row.get("shape", [])) > 1]
+    equal(sorted(compact), sorted(weights + ["octet.vectors"]), "--save-form int8: tensors")
+    equal({row["dtype"] for name, row in compact.items() if name in weights}, {"I8"}, "--save-form int8: weights")
+    ratio = os.path.getsize(path) / os.path.getsize(small)
+    check(3.8 < ratio < 4, f"--save-form int8: 1/{ratio:.2f} of the floats' file")
+    os.remove(small)
+    for arguments, says in ((["--save", small, "--save-form", "int4"], "--save-form is 'int4', expected f32 or int8"),
+                            (["--save-form", "int8"], "give --save FILE"),
+                            (["--save", small, "--save-form", "int8", "--precision", "fp32"],
+                             "--precision is 'fp32'")):
+        done = octet("train", *TINY, "--epochs", "0", *arguments)
+        equal(done.code, 2, f"{' '.join(arguments[-4:])}: exit", done)
+        contains(done.err, says, " ".join(arguments[-4:]))
+    check(not os.path.exists(small), "nothing was written")
+
     done = octet("train", *TINY, "--epochs", "0", "--save", "/dev/full")
     equal(done.code, 1, "--save /dev/full: exit", done)
     contains(done.err, "/dev/full", "--save /dev/full names the file")

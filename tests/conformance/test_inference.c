@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_inference.c - weights that were quantized and packed once give the logits that they give when
  * it is done anew for every batch, to the bit: every engine, precision and norm, one thread or two,
- * before and after parameters change. */
+ * before and after parameters change. So do weights that went through a file of bytes. */
 #include <stdlib.h>
 
 #include <octet/cpu.h>
@@ -9,12 +9,17 @@
 
 #include "nn/layer.h"
 #include "support/check.h"
+#include "support/folder.h"
 #include "support/rig.h"
 #include "support/solo.h"
 #include "train/inference.h"
 #include "train/trainer.h"
 
 enum { BATCH = 19, CLASSES = 4, N_LOGITS = BATCH * CLASSES };
+
+/* Of the networks that `train` makes in 8 bits, and how many nodes learn together. */
+static const char *recipe = "octet";
+static int n_nodes = 1;
 
 /* Sums of its last stage are long enough to pass 2^24, and its input's channels are padded. */
 static struct oct_trainer *train(const char *engine, const char *precision, const char *norm,
@@ -32,7 +37,10 @@ static struct oct_trainer *train(const char *engine, const char *precision, cons
     struct oct_config *config = NULL;
     struct oct_trainer *trainer = NULL;
     EXPECT_OK(oct_config_create(&config));
-    EXPECT_OK(solo(config, 1));
+    EXPECT_OK(solo(config, n_nodes));
+    if (strcmp(precision, "fp32") != 0) {
+        EXPECT_OK(oct_config_set(config, "precision-recipe", recipe));
+    }
     for (size_t i = 0; i < OCT_COUNT_OF(pairs); i++) {
         EXPECT_OK(oct_config_set(config, pairs[i][0], pairs[i][1]));
     }
@@ -234,6 +242,64 @@ static void bytes_are_smaller(void **state) {
     oct_trainer_destroy(bytes);
 }
 
+/* A network saved as bytes and loaded again: the same logits, the same loss. */
+static void check_file(const char *engine, const char *norm, struct folder *folder) {
+    struct oct_trainer *saved = train(engine, "int8", norm, 1), *read;
+    float expected[N_LOGITS], found[N_LOGITS];
+    uint32_t rows[BATCH];
+    struct oct_result results[2];
+    fill_rows(rows);
+    const char *path = folder_file(folder, "model.int8");
+    EXPECT_OK(oct_trainer_save_as(saved, path, OCT_MODEL_INT8));
+    read = train(engine, "int8", norm, 1);
+    change_parameters(read);
+    EXPECT_OK(oct_trainer_load(read, path));
+    EXPECT_OK(oct_trainer_result(saved, &results[0]));
+    EXPECT_OK(oct_trainer_result(read, &results[1]));
+    print_message("%s, %s, %s, %d nodes: accuracy %g and %g, loss %.17g and %.17g\n", engine, norm,
+                  recipe, n_nodes, results[0].accuracy, results[1].accuracy, results[0].loss,
+                  results[1].loss);
+    assert_true(results[0].accuracy == results[1].accuracy && results[0].loss == results[1].loss);
+    assert_string_not_equal(results[0].model_sha256, results[1].model_sha256); /* of the floats */
+    if (n_nodes == 1) { /* what is saved is the average of all */
+        struct oct__inference *a = infer(saved, BATCH), *b = infer(read, BATCH);
+        set(a, saved);
+        set(b, read);
+        EXPECT_OK(oct__inference_run(a, rows, expected));
+        EXPECT_OK(oct__inference_run(b, rows, found));
+        expect_same("from a file of bytes", found, expected);
+        oct__inference_destroy(a);
+        oct__inference_destroy(b);
+    }
+    oct_trainer_destroy(saved);
+    oct_trainer_destroy(read);
+}
+
+static void files_of_bytes_change_nothing(void **state) {
+    (void)state;
+    static const char *const recipes[] = {"octet", "octet:weights=channel", "paper"};
+    struct folder folder;
+    folder_open(&folder);
+    for (size_t i = 0; i < OCT_COUNT_OF(recipes); i++) {
+        recipe = recipes[i];
+        for (int norm = 0; oct__norm_at(norm); norm++) {
+            check_file("cpu", oct__norm_at(norm)->plugin.name, &folder);
+        }
+        check_file("portable", "range-evonorm", &folder);
+    }
+    recipe = "octet";
+    n_nodes = 3;
+    check_file("cpu", "range-evonorm", &folder);
+    n_nodes = 1;
+    struct oct_trainer *floats = train("cpu", "fp32", "evonorm-s0", 1);
+    EXPECT_FAILURE(oct_trainer_save_as(floats, folder.file, OCT_MODEL_INT8), OCT_STATUS_INVALID,
+                   "train with precision int8");
+    EXPECT_FAILURE(oct_trainer_save_as(floats, folder.file, (enum oct_model_form)7),
+                   OCT_STATUS_INVALID, "floats or bytes");
+    oct_trainer_destroy(floats);
+    folder_close(&folder);
+}
+
 /* OCT_CPU lowers the level, as for the command; a level that this machine lacks is skipped. */
 int main(void) {
     enum { SKIPPED = 77 };
@@ -247,6 +313,7 @@ int main(void) {
         cmocka_unit_test(kept_weights_change_nothing),
         cmocka_unit_test(batches_of_every_size),
         cmocka_unit_test(bytes_are_smaller),
+        cmocka_unit_test(files_of_bytes_change_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,7 +70,7 @@ for name, row in table.items():
     if row["type"] == "choice":
         choices = re.search(r"\{(.*)\}", text)
         check(bool(choices) and row["default"].split(":")[0] in choices[1], f"train --help --{name} has choices", text)
-equal(sorted(set(train) - set(table)), ["compare", "save", "skew", "trace-quant"],
+equal(sorted(set(train) - set(table)), ["compare", "save", "save-form", "skew", "trace-quant"],
       "options of train beside the table")
 equal(common, ["json", "quiet", "verbose", "help"], "common options")
 

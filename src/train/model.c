@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model.c - model files in floats and in 8 bits; see model.h. */
+#include "train/model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/crc32c.h"
+#include "engine/grid.h"
+#include "kernels/kernels.h"
+#include "train/safetensors.h"
+
+#define VECTORS "octet.vectors"
+
+static int is_weight(const struct oct__param *p) {
+    return p->n_dims > 1;
+}
+
+static size_t scales_of(const struct oct__param *p, int by_channel) {
+    return !is_weight(p) ? 0 : by_channel ? (size_t)p->n : 1;
+}
+
+/* --- the row that an int8 file holds ---------------------------------------------------------- */
+
+/* Its first tensor is VECTORS, the others are the weights, as whole numbers. */
+struct packed {
+    struct oct__row row;
+    float *values;
+};
+
+static void packed_fini(struct packed *packed) {
+    oct__free(packed->row.items);
+    oct__free(packed->values);
+}
+
+static oct_status packed_init(const struct oct__row *row, int by_channel, struct packed *packed) {
+    void *memory;
+    memset(packed, 0, sizeof *packed);
+    OCT_TRY(oct__alloc_array(row->n_items + 1, sizeof *packed->row.items, "tensor list", &memory));
+    packed->row.items = memory;
+    struct oct__param *vectors = &packed->row.items[packed->row.n_items++];
+    for (size_t i = 0; i < row->n_items; i++) {
+        const struct oct__param *p = &row->items[i];
+        vectors->count += is_weight(p) ? scales_of(p, by_channel) : p->count;
+        if (is_weight(p)) {
+            packed->row.items[packed->row.n_items++] = *p;
+        }
+    }
+    vectors->name = VECTORS;
+    vectors->n_dims = 1;
+    vectors->n = vectors->h = vectors->w = 1;
+    vectors->c = (int)vectors->count;
+    for (size_t i = 0; i < packed->row.n_items; i++) {
+        packed->row.items[i].offset = packed->row.n_elements;
+        packed->row.n_elements += packed->row.items[i].count;
+    }
+    oct_status status = oct__alloc_array(packed->row.n_elements, sizeof *packed->values,
+                                         "parameters of a file", &memory);
+    if (status != OCT_OK) {
+        packed_fini(packed);
+        return status;
+    }
+    packed->values = memory;
+    return OCT_OK;
+}
+
+/* A checksum over every tensor's name and shape, as 8 digits. */
+static void layout_of(const struct oct__row *row, char out[OCT_METADATA_BYTES]) {
+    uint32_t sum = 0;
+    for (size_t i = 0; i < row->n_items; i++) {
+        const struct oct__param *p = &row->items[i];
+        char shape[64];
+        int length =
+            snprintf(shape, sizeof shape, ":%d,%d,%d,%d,%d\n", p->n_dims, p->n, p->c, p->h, p->w);
+        sum = oct__crc32c(sum, p->name, strlen(p->name));
+        sum = oct__crc32c(sum, shape, (size_t)length);
+    }
+    snprintf(out, OCT_METADATA_BYTES, "%08x", sum);
+}
+
+/* --- floats to bytes and back ----------------------------------------------------------------- */
+
+/* The weights of one scale, exactly as an engine quantizes them. */
+static oct_status pack_group(const struct oct__param *p, size_t n, const float *w, int8_t *q,
+                             float *scale, float *to) {
+    const struct oct__kernels *k = oct__kernels();
+    float peak = 0.0F;
+    for (size_t i = 0; i < n; i++) {
+        if (!isfinite(w[i])) {
+            OCT_FAIL(NOT_FINITE, "%s: an element is %g, which no byte stands for", p->name,
+                     (double)w[i]);
+        }
+    }
+    k->absmax_f32(n, w, &peak);
+    *scale = oct__symmetric_scale(peak);
+    k->quantize_s8_f32(n, w, oct__symmetric_inverse(*scale), q);
+    for (size_t i = 0; i < n; i++) {
+        to[i] = q[i];
+    }
+    return OCT_OK;
+}
+
+static oct_status pack(const struct oct__row *row, const float *values, int by_channel,
+                       struct packed *packed) {
+    float *scale = packed->values, *vector = packed->values;
+    size_t most = 1;
+    for (size_t i = 0; i < row->n_items; i++) {
+        vector += scales_of(&row->items[i], by_channel);
+        most = is_weight(&row->items[i]) && row->items[i].count > most ? row->items[i].count : most;
+    }
+    void *bytes;
+    OCT_TRY(oct__alloc(most, "weights as bytes", &bytes));
+    const struct oct__param *weight = packed->row.items + 1;
+    oct_status status = OCT_OK;
+    for (size_t i = 0; i < row->n_items && status == OCT_OK; i++) {
+        const struct oct__param *p = &row->items[i];
+        const float *from = values + p->offset;
+        if (!is_weight(p)) {
+            memcpy(vector, from, p->count * sizeof *from);
+            vector += p->count;
+            continue;
+        }
+        const size_t n_scales = scales_of(p, by_channel), n = p->count / n_scales;
+        for (size_t s = 0; s < n_scales && status == OCT_OK; s++) {
+            status = pack_group(p, n, from + s * n, bytes, scale++,
+                                packed->values + weight->offset + s * n);
+        }
+        weight++;
+    }
+    oct__free(bytes);
+    return status;
+}
+
+/* The largest magnitude that has this scale: 127 times it, or the float beside that which the
+ * division by 127 brings back to the same bits. */
+static float peak_of(float scale) {
+    const float about = 127.0F * scale;
+    const float candidates[] = {about, nextafterf(about, 0.0F), nextafterf(about, INFINITY)};
+    for (size_t i = 0; i < OCT_COUNT_OF(candidates); i++) {
+        if (oct__symmetric_scale(candidates[i]) == scale) {
+            return candidates[i];
+        }
+    }
+    return about;
+}
+
+static oct_status unpack_group(const char *name, const struct oct__param *p, size_t n,
+                               const float *q, float scale, float *to) {
+    const float peak = peak_of(scale);
+    if (!(scale >= 0.0F) || !isfinite(peak) || (scale > 0.0F && scale < FLT_MIN)) {
+        OCT_FAIL(CORRUPT, "%s: a scale of %s in %s is %g, expected 0 or a normal number", name,
+                 p->name, VECTORS, (double)scale);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (q[i] < -127.0F) {
+            OCT_FAIL(CORRUPT, "%s: element %zu of a group of %s is -128, expected -127 to 127",
+                     name, i, p->name);
+        }
+        to[i] = q[i] == 127.0F ? peak : q[i] == -127.0F ? -peak : q[i] * scale;
+    }
+    return OCT_OK;
+}
+
+static oct_status unpack(const char *name, const struct packed *packed, int by_channel,
+                         const struct oct__row *row, float *values) {
+    const float *scale = packed->values, *vector = packed->values;
+    const struct oct__param *weight = packed->row.items + 1;
+    for (size_t i = 0; i < row->n_items; i++) {
+        vector += scales_of(&row->items[i], by_channel);
+    }
+    for (size_t i = 0; i < row->n_items; i++) {
+        const struct oct__param *p = &row->items[i];
+        float *to = values + p->offset;
+        if (!is_weight(p)) {
+            memcpy(to, vector, p->count * sizeof *to);
+            vector += p->count;
+            continue;
+        }
+        const size_t n_scales = scales_of(p, by_channel), n = p->count / n_scales;
+        for (size_t s = 0; s < n_scales; s++) {
+            OCT_TRY(unpack_group(name, p, n, packed->values + weight->offset + s * n, *scale++,
+                                 to + s * n));
+        }
+        weight++;
+    }
+    return OCT_OK;
+}
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+oct_status oct__model_save(const char *path, enum oct_model_form form, int by_channel,
+                           const struct oct__row *row, const float *values) {
+    if (form == OCT_MODEL_F32) {
+        return oct__safetensors_save(path, row, values);
+    }
+    struct packed packed;
+    char layout[OCT_METADATA_BYTES], metadata[128];
+    OCT_TRY(packed_init(row, by_channel, &packed));
+    oct_status status = pack(row, values, by_channel, &packed);
+    if (status == OCT_OK) {
+        layout_of(row, layout);
+        snprintf(metadata, sizeof metadata, "\"form\":\"int8\",\"scales\":\"%s\",\"layout\":\"%s\"",
+                 by_channel ? "channel" : "tensor", layout);
+        status = oct__safetensors_save_bytes(path, &packed.row, packed.values, metadata);
+    }
+    packed_fini(&packed);
+    return status;
+}
+
+static oct_status parse_int8(const char *name, const uint8_t *bytes, size_t n_bytes,
+                             const struct oct__row *row, float *values) {
+    char scales[OCT_METADATA_BYTES], layout[OCT_METADATA_BYTES], expected[OCT_METADATA_BYTES];
+    OCT_TRY(oct__safetensors_metadata(name, bytes, n_bytes, "scales", scales));
+    OCT_TRY(oct__safetensors_metadata(name, bytes, n_bytes, "layout", layout));
+    const int by_channel = strcmp(scales, "channel") == 0;
+    if (!by_channel && strcmp(scales, "tensor") != 0) {
+        OCT_FAIL(CORRUPT, "%s: scales are '%s', expected 'tensor' or 'channel'", name, scales);
+    }
+    layout_of(row, expected);
+    if (strcmp(layout, expected) != 0) {
+        OCT_FAIL(SHAPE,
+                 "%s: its tensors have the layout '%s', this model's '%s'; was it saved from "
+                 "another model or norm?",
+                 name, layout, expected);
+    }
+    struct packed packed;
+    void *memory = NULL;
+    OCT_TRY(packed_init(row, by_channel, &packed));
+    oct_status status = OCT_OK;
+    OCT_TRY_TO(out, oct__safetensors_parse_bytes(name, bytes, n_bytes, &packed.row, packed.values));
+    OCT_TRY_TO(out, oct__alloc_array(row->n_elements, sizeof *values, "parameters", &memory));
+    OCT_TRY_TO(out, unpack(name, &packed, by_channel, row, memory));
+    memcpy(values, memory, row->n_elements * sizeof *values);
+out:
+    oct__free(memory);
+    packed_fini(&packed);
+    return status;
+}
+
+oct_status oct__model_parse(const char *name, const uint8_t *bytes, size_t n_bytes,
+                            const struct oct__row *row, float *values) {
+    char form[OCT_METADATA_BYTES];
+    OCT_TRY(oct__safetensors_metadata(name, bytes, n_bytes, "form", form));
+    if (form[0] && strcmp(form, "int8") != 0) {
+        OCT_FAIL(UNSUPPORTED, "%s: a file of the form '%s'; this version knows int8, and F32 alone",
+                 name, form);
+    }
+    return form[0] ? parse_int8(name, bytes, n_bytes, row, values)
+                   : oct__safetensors_parse(name, bytes, n_bytes, row, values);
+}
+
+oct_status oct__model_load(const char *path, const struct oct__row *row, float *values) {
+    uint8_t *bytes;
+    size_t n_bytes;
+    OCT_TRY(oct__safetensors_read(path, &bytes, &n_bytes));
+    oct_status status = oct__model_parse(path, bytes, n_bytes, row, values);
+    oct__free(bytes);
+    return status;
+}
