@@ -203,7 +203,7 @@ static oct_status list_classes(struct tree *tree, const struct oct__image_tree_f
     OCT_TRY(list(train, 1, &tree->classes));
     const size_t n = tree->classes.n_items;
     if (n < 1 || n > UINT16_MAX + 1) {
-        OCT_FAIL(INVALID, "%s: %zu folders, expected one for each class, 1 to %d",
+        OCT_FAIL(SHAPE, "%s: %zu folders, expected one for each class, 1 to %d",
                  oct__path_shown(train), n, UINT16_MAX + 1);
     }
     for (size_t i = 0; form->folders && (i < n || form->folders[i]); i++) {
@@ -236,7 +236,7 @@ static oct_status list_class(struct tree *tree, const struct oct__image_tree_for
                  oct__path_shown(folder), files->n_items, form->counts[split][label], form->remedy);
     }
     if (files->n_items == 0) {
-        OCT_FAIL(INVALID,
+        OCT_FAIL(NOT_FOUND,
                  "%s: no picture in it (.jpg, .jpeg or .png); put some there or remove the folder",
                  oct__path_shown(folder));
     }
@@ -251,7 +251,7 @@ static oct_status list_files(struct tree *tree, const struct oct__image_tree_for
     for (size_t i = 0; i < folders.n_items && status == OCT_OK; i++) {
         const int label = find_class(tree, folders.items[i]);
         if (label < 0) {
-            OCT_FAIL_TO(out, INVALID,
+            OCT_FAIL_TO(out, SHAPE,
                         "%s has a class '%s' that the training half has not; put it there too, or "
                         "remove it",
                         oct__path_shown(tree->half), folders.items[i]);
@@ -261,7 +261,7 @@ static oct_status list_files(struct tree *tree, const struct oct__image_tree_for
     }
     n_others += folders.n_others;
     if (status == OCT_OK && tree->n_files == 0) {
-        OCT_FAIL_TO(out, INVALID, "%s: no class in it, expected folders of pictures",
+        OCT_FAIL_TO(out, NOT_FOUND, "%s: no class in it, expected folders of pictures",
                     oct__path_shown(tree->half));
     }
     if (status == OCT_OK && n_others > 0) {

@@ -173,12 +173,12 @@ static void what_is_missing_is_said(void **state) {
     put("train/a/1.jpg");
     expect_refused(OCT_SPLIT_TEST, OCT_STATUS_NOT_FOUND, "has no folder 'test'");
     put("val/b/1.jpg");
-    expect_refused(OCT_SPLIT_TEST, OCT_STATUS_INVALID,
+    expect_refused(OCT_SPLIT_TEST, OCT_STATUS_SHAPE,
                    "val has a class 'b' that the training half has not");
     assert_int_equal(mkdir(scratch_at(folder, "train/b"), 0777), 0);
-    expect_refused(OCT_SPLIT_TRAIN, OCT_STATUS_INVALID, "train/b: no picture in it");
+    expect_refused(OCT_SPLIT_TRAIN, OCT_STATUS_NOT_FOUND, "train/b: no picture in it");
     put("train/b/letter.txt");
-    expect_refused(OCT_SPLIT_TRAIN, OCT_STATUS_INVALID, "train/b: no picture in it");
+    expect_refused(OCT_SPLIT_TRAIN, OCT_STATUS_NOT_FOUND, "train/b: no picture in it");
     put("train/b/1.jpg");
     oct_dataset_close(open_half(OCT_SPLIT_TRAIN));
     oct_dataset_close(open_half(OCT_SPLIT_TEST)); /* a class that is never tested is fine */
@@ -186,7 +186,7 @@ static void what_is_missing_is_said(void **state) {
     expect_refused(OCT_SPLIT_TRAIN, OCT_STATUS_IO, "train/b/2.jpg: No such file");
     scratch_remove(scratch_at(folder, "val"));
     assert_int_equal(mkdir(scratch_at(folder, "val"), 0777), 0);
-    expect_refused(OCT_SPLIT_TEST, OCT_STATUS_INVALID, "val: no class in it");
+    expect_refused(OCT_SPLIT_TEST, OCT_STATUS_NOT_FOUND, "val: no class in it");
 }
 
 static void options_are_read(void **state) {
