@@ -37,7 +37,8 @@ struct oct_dataset_info {
 /* Opens a known dataset, its files checked first. `spec` is a name with options ("cifar10",
  * "synthetic:samples=512"). `folder` is where `octet data get` put it; NULL looks only at the
  * places the system's packages use. A missing file is NOT_FOUND and says which command gets it; an
- * altered or truncated one is CORRUPT and says where. */
+ * altered or truncated one is CORRUPT and says where. A damaged picture is left out, and the log
+ * says so. */
 OCT_API OCT_MUST_CHECK oct_status oct_dataset_open(const char *spec, const char *folder,
                                                    enum oct_split split, struct oct_dataset **out);
 
@@ -85,8 +86,9 @@ typedef int oct_download_fn(const char *file, uint64_t done_bytes, uint64_t tota
                             void *context);
 
 /* Fetches the dataset called `name` into `folder` (made if it is missing). Nothing is used, and
- * nothing replaces an older file, before its checksum is right. `source` is NULL for the dataset's
- * own addresses, or one address to use instead. */
+ * nothing replaces an older file, before its checksum is right; of imagenette, which has none,
+ * before all its pictures are there and can be decoded. `source` is NULL for the dataset's own
+ * addresses, or one address or path to use instead. */
 OCT_API OCT_MUST_CHECK oct_status oct_dataset_get(const char *name, const char *folder,
                                                   const char *source, oct_download_fn *progress,
                                                   void *context);

@@ -260,7 +260,8 @@ const struct cli_command cli_data_get = {
     .most_words = 1,
     .summary = "fetch a dataset and check it",
     .about = "Downloads a dataset into the data folder. Nothing is used, and nothing replaces an "
-             "older file, before its checksum is right.",
+             "older file, before its checksum is right, or, of a dataset that has none, before all "
+             "its files are there and whole. --from takes a path, too.",
     .own = get_own,
     .options = data_options,
     .examples = get_examples,

@@ -47,12 +47,25 @@ static bool all_sums_known(const struct oct_dataset_kind *kind) {
     return true;
 }
 
+/* A run may leave a damaged picture out; here that is what is looked for. */
+static oct_status check_skipped(const struct oct_dataset_kind *kind,
+                                const struct oct_dataset *dataset) {
+    if (dataset->n_skipped > 0) {
+        OCT_FAIL(CORRUPT, "%lld of its pictures are damaged: %s%s%s", (long long)dataset->n_skipped,
+                 dataset->skipped ? dataset->skipped : "",
+                 kind->remedy ? "; get it again with: " : "", kind->remedy ? kind->remedy : "");
+    }
+    return OCT_OK;
+}
+
 static oct_status open_both(const struct oct_dataset_kind *kind, const char *options,
                             const char *folder) {
     for (enum oct_split split = OCT_SPLIT_TRAIN; split <= OCT_SPLIT_TEST; split++) {
         struct oct_dataset *dataset;
         OCT_TRY(kind->open(kind, options, folder, split, &dataset));
+        const oct_status status = check_skipped(kind, dataset);
         oct_dataset_close(dataset);
+        OCT_TRY(status);
     }
     return OCT_OK;
 }
