@@ -187,7 +187,7 @@ static void heading(const char *text) {
 static void info_text(void) {
     enum oct_cpu_level level = oct_cpu_level();
     int width = cli_width(stdout, 100);
-    char with[256] = "", without[256] = "";
+    char with[1024] = "", without[1024] = "";
     for (size_t i = 0; i < CLI_COUNT_OF(parts); i++) {
         char *list = parts[i].is_in ? with : without;
         size_t used = strlen(list);
