@@ -258,7 +258,15 @@ static int set_value(struct cli *cli, const struct oct_option *option, const cha
     } else if (*value == '\0') {
         return missing_value(cli, option);
     }
-    cli->own[option - cli->command->own] = value;
+    const char **own = &cli->own[option - cli->command->own];
+    if (*own && cli->command->repeats && same_name(cli->command->repeats, option->name)) {
+        const size_t bytes = strlen(*own) + strlen(value) + 2;
+        char *joined = cli_alloc(bytes);
+        snprintf(joined, bytes, "%s,%s", *own, value);
+        free(cli->joined);
+        value = cli->joined = joined;
+    }
+    *own = value;
     return CLI_DONE;
 }
 

@@ -12,6 +12,7 @@
  *     training.c   a run from its data to its result    summary.c   what it came to
  *     database.c   where runs are on record             record.c    putting one there
  *     bench_*.c    parts of octet bench step            svg.c       drawings
+ *     runs_*.c     parts of octet runs
  *
  * Results go to stdout, all else to stderr; with --json stdout carries exactly one object.
  */
@@ -51,6 +52,8 @@ struct cli_command {
                                          * placeholder is a flag. One that has the name of a row of
                                          * the table takes its place. A CHOICE chooses as the table's
                                          * row of its name, or else of its placeholder, does. */
+    const char *repeats;                /* one of `own` that may be given several times: values
+                                         * are joined with commas; NULL: the last one counts */
     const char *const *options;         /* names from the option table, ends with NULL; NULL: all */
     const char *const *defaults;        /* name, value, … , NULL: defaults unlike the table's */
     const struct cli_example *examples; /* ends with a NULL line */
@@ -62,7 +65,7 @@ struct cli_command {
 
 extern const struct cli_command cli_train, cli_bench_step, cli_bench_kernels, cli_bench_codec,
     cli_bench_infer, cli_bench_gradients, cli_data_list, cli_data_get, cli_data_verify,
-    cli_partition, cli_topology_command, cli_runs, cli_info, cli_help, cli_version;
+    cli_partition, cli_topology_command, cli_runs, cli_runs_delete, cli_info, cli_help, cli_version;
 
 /* Commands in the order of the help; NULL past the end. */
 const struct cli_command *cli_command_at(int index);
@@ -73,12 +76,14 @@ const struct cli_command *cli_command_find(const char *const *words, int n_words
 /* --- the parsed command line (args.c) ------------------------------------------------------- */
 
 #define CLI_OWN_MOST 8
+#define CLI_WORDS_MOST 64
 
 struct cli {
     const struct cli_command *command; /* NULL before it is known */
     struct oct_config *config;
     const char *own[CLI_OWN_MOST]; /* values of command->own; flags are "1"; NULL: not given */
-    const char *words[8];
+    char *joined;                  /* the value of command->repeats, if there were several */
+    const char *words[CLI_WORDS_MOST];
     int n_words;
     int json, quiet, verbose, help;
     char data_folder[4096]; /* the environment's; "" when it names none */
@@ -358,13 +363,17 @@ int cli_database(const struct oct_config *config, struct cli_database *out);
 /* A run that is being recorded; nothing is when `runs` is NULL. */
 struct cli_record {
     struct oct_runs *runs;
-    struct oct_trainer *trainer; /* borrowed */
-    int64_t number; /* of the run; 0: it is not on record */
+    struct oct_trainer *trainer; /* borrowed, from begin to end */
+    int64_t number;              /* of the run; 0: it is not on record */
     struct cli_database database;
+    int may_fail;       /* --record try */
+    int n_waiting;      /* epochs that could not be written yet */
+    oct_status failure; /* the record was begun and is not complete, and why */
+    char reason[512];
 };
 
-/* Before training begins. What is wrong with a database that the user named is reported, and the
- * exit code returned; without the default one the run goes on, after a warning. */
+/* Before training begins. A database that cannot be used is reported, and the exit code returned;
+ * with --record try, and where there is no place for the default one, it costs a warning. */
 int cli_record_begin(struct cli_record *record, const struct cli *cli,
                      const struct oct_config *config, struct oct_trainer *trainer);
 
@@ -375,6 +384,10 @@ void cli_record_epoch(struct cli_record *record, const struct oct_progress *prog
  * the database; `number` and `database` stay. */
 void cli_record_end(struct cli_record *record, oct_status status, int stopped,
                     const struct oct_result *result);
+
+/* Once the results are printed: says what is missing in the record. Returns the exit code that `code`
+ * becomes by it. */
+int cli_record_check(const struct cli_record *record, const struct cli *cli, int code);
 
 /* --- help (cmd_help.c, man.c) --------------------------------------------------------------- */
 

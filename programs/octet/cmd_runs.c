@@ -1,337 +1,324 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_runs.c - octet runs: what was run, how it went, and how to run it again. */
-#include "cli.h"
+/* cmd_runs.c - octet runs: what was run, how it went, how to run it again; and octet runs delete. */
+#include "runs_view.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
+#include <unistd.h>
 
 static const char *const table_options[] = {"db", NULL};
 
-static const struct oct_option own[] = {
-    {.name = "limit",
-     .placeholder = "N",
-     .fallback = "20",
-     .summary = "list no more than N runs",
-     .group = "Output",
-     .type = OCT_OPTION_INT,
-     .least = 1,
-     .most = 1e9},
-    {.name = NULL},
+/* --- which runs ----------------------------------------------------------------------------- */
+
+/* Run numbers, in the order in which they are to be shown. */
+struct numbers {
+    int64_t *at;
+    double *keys; /* what they are sorted by */
+    size_t n, capacity;
 };
 
-static const struct cli_example examples[] = {
-    {"runs", "the latest runs, the newest first"},
-    {"runs 12", "all about run 12, and the command that repeats it"},
-    {"runs --limit 1000 --json", "many, for a program to read"},
-    {NULL, NULL},
-};
-
-/* --- texts ---------------------------------------------------------------------------------- */
-
-static struct cli_text date_of(int64_t seconds, const char *format, int is_utc) {
-    struct cli_text out = {"-"};
-    time_t when = (time_t)seconds;
-    struct tm parts;
-    if (is_utc ? gmtime_r(&when, &parts) : localtime_r(&when, &parts)) {
-        strftime(out.text, sizeof out.text, format, &parts);
-    }
-    return out;
-}
-
-static struct cli_text percent(double value, int digits) {
-    return isfinite(value) ? cli_percent(value / 100, digits) : (struct cli_text){"-"};
-}
-
-/* 1.3e-05 */
-static struct cli_text short_number(double value) {
-    struct cli_text out = {"-"};
-    if (isfinite(value)) {
-        snprintf(out.text, sizeof out.text, "%.3g", value);
-    }
-    return out;
-}
-
-/* "NOT_FINITE" of "NOT_FINITE: step 7 …"; others are one word. */
-static struct cli_text outcome_word(const char *outcome) {
-    struct cli_text out;
-    snprintf(out.text, sizeof out.text, "%.*s", (int)strcspn(outcome, ":"), outcome);
-    return out;
-}
-
-/* Where a run was kept is not part of what it was. */
-static int is_about_keeping(const char *name) {
-    const struct oct_option *option = oct_option_find(name);
-    return option && strcmp(option->group, "Keeping") == 0;
-}
-
-static oct_status print_command(struct oct_runs *runs, int64_t number, FILE *out) {
-    const char *name, *value;
-    int is_set;
-    oct_status status;
-    fputs("octet train", out);
-    for (int i = 0;
-         (status = oct_runs_option_at(runs, number, i, &name, &value, &is_set)) == OCT_OK; i++) {
-        if (is_set && !is_about_keeping(name)) {
-            /* what looks like an option is taken for a value only behind '=' */
-            fprintf(out, " --%s%s", name, strncmp(value, "--", 2) == 0 ? "=" : " ");
-            cli_quote(out, value);
+static void add_number(struct numbers *numbers, int64_t number, double key) {
+    if (numbers->n == numbers->capacity) {
+        const size_t capacity = numbers->capacity ? 2 * numbers->capacity : 64;
+        int64_t *at = cli_alloc(capacity * sizeof *at);
+        double *keys = cli_alloc(capacity * sizeof *keys);
+        if (numbers->n > 0) {
+            memcpy(at, numbers->at, numbers->n * sizeof *at);
+            memcpy(keys, numbers->keys, numbers->n * sizeof *keys);
         }
+        free(numbers->at);
+        free(numbers->keys);
+        numbers->at = at;
+        numbers->keys = keys;
+        numbers->capacity = capacity;
+    }
+    numbers->keys[numbers->n] = key;
+    numbers->at[numbers->n++] = number;
+}
+
+static void numbers_fini(struct numbers *numbers) {
+    free(numbers->at);
+    free(numbers->keys);
+    memset(numbers, 0, sizeof *numbers);
+}
+
+/* The best first: the key is what grows towards worse. What is not known comes last. */
+static const char *const sort_names[] = {"number", "accuracy", "nodes",     "loss",
+                                         "sent",   "time",     "samples/s", "consensus"};
+
+static double sort_key(int sort, const struct oct_run *run) {
+    const double keys[] = {-(double)run->number,
+                           -run->accuracy,
+                           -run->accuracy_nodes,
+                           run->loss,
+                           run->has_result ? (double)run->bytes_sent : (double)NAN,
+                           run->seconds,
+                           -run->samples_per_s,
+                           run->consensus_distance};
+    return isfinite(keys[sort]) ? keys[sort] : (double)INFINITY;
+}
+
+/* By insertion from behind, which keeps equal ones in their order; a list is a screen or two. */
+static void sort_numbers(struct numbers *numbers) {
+    for (size_t i = 1; i < numbers->n; i++) {
+        const int64_t number = numbers->at[i];
+        const double key = numbers->keys[i];
+        size_t j = i;
+        for (; j > 0 && numbers->keys[j - 1] > key; j--) {
+            numbers->at[j] = numbers->at[j - 1];
+            numbers->keys[j] = numbers->keys[j - 1];
+        }
+        numbers->at[j] = number;
+        numbers->keys[j] = key;
+    }
+}
+
+static int find_sort(const struct cli *cli, int *out) {
+    const char *name = cli_own(cli, "sort");
+    char list[160] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < CLI_COUNT_OF(sort_names); i++) {
+        if (strcmp(name, sort_names[i]) == 0) {
+            *out = (int)i;
+            return CLI_DONE;
+        }
+        used +=
+            (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", sort_names[i]);
+    }
+    return cli_usage(cli, "--sort is '%.40s', expected one of: %s", name, list);
+}
+
+/* All runs that pass, the newest first, or as `sort` says; no more than `limit`. */
+static oct_status select_runs(struct oct_runs *runs, const struct runs_filter *filter, int sort,
+                              size_t limit, struct numbers *out) {
+    struct oct_run run;
+    oct_status status = OCT_OK;
+    const size_t enough = sort == 0 ? limit : SIZE_MAX;
+    for (int64_t i = 0; out->n < enough && (status = oct_runs_at(runs, i, &run)) == OCT_OK; i++) {
+        const double key = sort_key(sort, &run);
+        const int64_t number = run.number;
+        int passes;
+        status = runs_filter_match(filter, runs, &run, &passes);
+        if (status != OCT_OK) {
+            return status;
+        }
+        if (passes) {
+            add_number(out, number, key);
+        }
+    }
+    if (sort != 0) {
+        sort_numbers(out);
+        out->n = out->n < limit ? out->n : limit;
     }
     return status == OCT_STATUS_NOT_FOUND ? OCT_OK : status;
 }
 
-/* The command that does the run again; the caller frees it. */
-static oct_status command_of(struct oct_runs *runs, int64_t number, char **out) {
-    size_t length = 0;
-    FILE *stream = open_memstream(out, &length);
-    oct_status status = stream ? print_command(runs, number, stream) : OCT_OK;
-    if (!stream || fclose(stream) != 0) {
-        fputs("octet: memory ran out\n", stderr);
-        exit(CLI_FAILED);
+/* "12", or "3-9"; zero when it is neither. */
+static int read_range(const char *word, int64_t *first, int64_t *last) {
+    char *end;
+    if (strlen(word) > 38 || *word < '1' || *word > '9') {
+        return 0;
     }
-    return status;
+    errno = 0;
+    *first = *last = strtoll(word, &end, 10);
+    if (*end == '-' && end[1] >= '1' && end[1] <= '9') {
+        *last = strtoll(end + 1, &end, 10);
+    }
+    return *end == '\0' && errno == 0 && *last >= *first;
+}
+
+/* The runs that the words name. Of a range, those that there are. */
+static int read_words(const struct cli *cli, struct oct_runs *runs, struct numbers *out) {
+    for (int i = 0; i < cli->n_words; i++) {
+        int64_t first = 0, last = 0;
+        struct oct_run run;
+        const size_t before = out->n;
+        (void)read_range(cli->words[i], &first, &last); /* check_words has */
+        oct_status status = OCT_OK;
+        if (first == last) {
+            add_number(out, first, 0);
+            continue;
+        }
+        for (int64_t j = 0; (status = oct_runs_at(runs, j, &run)) == OCT_OK; j++) {
+            if (run.number >= first && run.number <= last) {
+                add_number(out, run.number, (double)run.number);
+            }
+        }
+        if (status != OCT_STATUS_NOT_FOUND) {
+            return cli_fail(cli, status);
+        }
+        if (out->n == before) {
+            status = oct_runs_find(runs, first, &run); /* says which there are */
+            return cli_fail(cli, status);
+        }
+        for (size_t a = before, b = out->n - 1; a < b; a++, b--) { /* the oldest first */
+            const int64_t number = out->at[a];
+            out->at[a] = out->at[b];
+            out->at[b] = number;
+        }
+    }
+    return CLI_DONE;
+}
+
+static int check_words(const struct cli *cli) {
+    int64_t first, last;
+    for (int i = 0; i < cli->n_words; i++) {
+        if (!read_range(cli->words[i], &first, &last)) {
+            return cli_usage(cli,
+                             "'%.40s' is no run; expected a number, as octet runs lists them, or "
+                             "a range of them such as 3-9",
+                             cli->words[i]);
+        }
+    }
+    return CLI_DONE;
 }
 
 /* --- the list ------------------------------------------------------------------------------- */
 
-static struct cli_json *run_json(const struct oct_run *run) {
-    struct cli_json *object = cli_json_object();
-    cli_json_int(object, "number", run->number);
-    cli_json_text(object, "started", date_of(run->started, "%Y-%m-%dT%H:%M:%SZ", 1).text);
-    cli_json_text(object, "outcome", run->outcome);
-    cli_json_text(object, "version", run->version);
-    cli_json_int(object, "epochs", run->epochs);
-    cli_json_int(object, "n_epochs", run->n_epochs);
-    cli_json_real(object, "accuracy", run->accuracy);
-    cli_json_real(object, "accuracy_nodes", run->accuracy_nodes);
-    cli_json_real(object, "loss", run->loss);
-    cli_json_real(object, "train_loss", run->train_loss);
-    cli_json_real(object, "consensus_distance", run->consensus_distance);
-    cli_json_int(object, "bytes_sent", (int64_t)run->bytes_sent);
-    cli_json_real(object, "samples_per_s", run->samples_per_s);
-    cli_json_real(object, "seconds", run->seconds);
-    cli_json_text(object, "model_sha256", run->model_sha256);
-    cli_json_text(object, "options", run->options);
-    return object;
-}
+struct columns {
+    int is_wide, has_labels;
+};
 
-static void list_row(struct cli_table *table, const struct oct_run *run, int is_wide) {
+static void list_row(struct cli_table *table, const struct oct_run *run,
+                     const struct columns *columns) {
+    const int is_wide = columns->is_wide;
     cli_table_cell(table, "%lld", (long long)run->number);
-    cli_table_cell(table, "%s",
-                   date_of(run->started, is_wide ? "%Y-%m-%d %H:%M" : "%d %b %H:%M", 0).text);
-    cli_table_cell(table, "%s", outcome_word(run->outcome).text);
+    if (is_wide || !columns->has_labels) {
+        cli_table_cell(table, "%s",
+                       runs_date(run->started, is_wide ? "%Y-%m-%d %H:%M" : "%d %b %H:%M", 0).text);
+    }
+    cli_table_cell(table, "%s", runs_outcome(run->outcome).text);
     cli_table_cell(table, "%d/%d", run->epochs, run->n_epochs);
-    cli_table_cell(table, "%s", percent(run->accuracy, 2).text);
+    cli_table_cell(table, "%s", runs_percent(run->accuracy, 2).text);
     if (is_wide) {
-        cli_table_cell(table, "%s", percent(run->accuracy_nodes, 2).text);
+        cli_table_cell(table, "%s", runs_percent(run->accuracy_nodes, 2).text);
         cli_table_cell(table, "%s", cli_decimals(run->loss, 4).text);
     }
     cli_table_cell(table, "%s", run->has_result ? cli_bytes(run->bytes_sent).text : "-");
     if (is_wide) {
         cli_table_cell(table, "%s", cli_count(run->samples_per_s).text);
     }
-    cli_table_cell(table, "%s", run->options);
+    if (columns->has_labels) {
+        cli_table_cell(table, "%s", is_wide || run->label[0] ? run->label : run->options);
+    }
+    if (is_wide || !columns->has_labels) {
+        cli_table_cell(table, "%s", run->options);
+    }
 }
 
-static int list_runs(const struct cli *cli, struct oct_runs *runs, const char *path) {
-    const int64_t limit = (int64_t)cli_own_number(cli, "limit");
-    const int width = cli_width(stdout, 0), is_wide = width == 0 || width >= 120;
-    struct cli_json *list = cli->json ? cli_json_array() : NULL;
-    struct cli_table table;
-    struct oct_run run;
-    oct_status status = OCT_OK;
-    cli_table_init(&table, is_wide ? ">run|started|outcome|>epochs|>accuracy|>nodes|>loss|>sent|"
-                                     ">samples/s|.options that were set"
-                                   : ">run|started|outcome|>epochs|>accuracy|>sent|.options");
-    int64_t n = 0;
-    while (n < limit && (status = oct_runs_at(runs, n, &run)) == OCT_OK) {
-        if (list) {
-            cli_json_add(list, run_json(&run));
-        } else {
-            list_row(&table, &run, is_wide);
-        }
-        n++;
-    }
-    int code = CLI_DONE;
-    if (status != OCT_OK && status != OCT_STATUS_NOT_FOUND) {
-        cli_json_destroy(list);
-        code = cli_fail(cli, status);
-    } else if (list) {
-        struct cli_json *root = cli_json_object();
-        cli_json_text(root, "db", path);
-        cli_json_put(root, "runs", list);
-        code = cli_json_print(root);
-    } else if (n == 0) {
-        printf("no runs in %s yet; octet train adds one\n", path);
+/* A label says what a run is, so in a narrow terminal it takes the room of date and options. */
+static void list_heads(struct cli_table *table, const struct columns *columns) {
+    char heads[160];
+    if (columns->is_wide) {
+        snprintf(heads, sizeof heads,
+                 ">run|started|outcome|>epochs|>accuracy|>nodes|>loss|>sent|>samples/s%s|"
+                 ".options that were set",
+                 columns->has_labels ? "|label" : "");
     } else {
-        cli_table_print(&table, stdout);
+        snprintf(heads, sizeof heads, ">run%s|outcome|>epochs|>accuracy|>sent|.%s",
+                 columns->has_labels ? "" : "|started",
+                 columns->has_labels ? "label, or options" : "options");
+    }
+    cli_table_init(table, heads);
+}
+
+static oct_status each_run(struct oct_runs *runs, const struct numbers *numbers,
+                           struct columns *columns, struct cli_table *table,
+                           struct cli_json *list) {
+    struct oct_run run;
+    for (size_t i = 0; i < numbers->n; i++) {
+        oct_status status = oct_runs_find(runs, numbers->at[i], &run);
+        if (status == OCT_STATUS_NOT_FOUND) {
+            continue; /* deleted meanwhile */
+        }
+        if (status != OCT_OK) {
+            return status;
+        }
+        columns->has_labels |= run.label[0] != '\0';
+        if (list) {
+            cli_json_add(list, runs_json(&run));
+        } else if (table) {
+            list_row(table, &run, columns);
+        }
+    }
+    return OCT_OK;
+}
+
+static oct_status print_list(struct oct_runs *runs, const struct numbers *numbers, FILE *out) {
+    const int width = cli_width(out, 0);
+    struct columns columns = {.is_wide = width == 0 || width >= 120};
+    struct cli_table table;
+    oct_status status = each_run(runs, numbers, &columns, NULL, NULL);
+    if (status != OCT_OK) {
+        return status;
+    }
+    list_heads(&table, &columns);
+    status = each_run(runs, numbers, &columns, &table, NULL);
+    if (status == OCT_OK) {
+        cli_table_print(&table, out);
     }
     cli_table_fini(&table);
-    return code;
+    return status;
 }
 
-/* --- one run -------------------------------------------------------------------------------- */
-
-static struct cli_json *config_json(struct oct_runs *runs, int64_t number) {
-    struct cli_json *object = cli_json_object();
-    const char *name, *value;
-    for (int i = 0; oct_runs_option_at(runs, number, i, &name, &value, NULL) == OCT_OK; i++) {
-        cli_json_option(object, name, value);
-    }
-    return object;
-}
-
-static struct cli_json *epochs_json(struct oct_runs *runs, int64_t number) {
-    struct cli_json *list = cli_json_array();
-    struct oct_run_epoch epoch;
-    for (int i = 0; oct_runs_epoch_at(runs, number, i, &epoch) == OCT_OK; i++) {
-        struct cli_json *object = cli_json_object();
-        cli_json_int(object, "epoch", epoch.epoch);
-        cli_json_real(object, "accuracy", epoch.accuracy);
-        cli_json_real(object, "loss", epoch.loss);
-        cli_json_real(object, "train_accuracy", epoch.train_accuracy);
-        cli_json_real(object, "train_loss", epoch.train_loss);
-        cli_json_real(object, "consensus_distance", epoch.consensus_distance);
-        cli_json_real(object, "learning_rate", epoch.learning_rate);
-        cli_json_int(object, "bytes_sent", (int64_t)epoch.bytes_sent);
-        cli_json_real(object, "samples_per_s", epoch.samples_per_s);
-        cli_json_real(object, "seconds", epoch.seconds);
-        cli_json_add(list, object);
-    }
-    return list;
-}
-
-/* An object of one run: as in the list, and all the rest. */
-static int print_run_json(struct oct_runs *runs, const struct oct_run *run, const char *path,
-                          const char *command) {
-    const int64_t number = run->number;
-    struct cli_json *root = run_json(run);
+static int print_list_json(const struct cli *cli, struct oct_runs *runs,
+                           const struct numbers *numbers, const char *path) {
+    struct cli_json *root = cli_json_object(), *list = cli_json_array();
+    struct columns columns = {0};
+    oct_status status = each_run(runs, numbers, &columns, NULL, list);
     cli_json_text(root, "db", path);
-    cli_json_real(root, "accuracy_least", run->accuracy_least);
-    cli_json_real(root, "accuracy_most", run->accuracy_most);
-    cli_json_int(root, "bytes_final", (int64_t)run->bytes_final);
-    cli_json_int(root, "bytes_dense", (int64_t)run->bytes_dense);
-    cli_json_int(root, "n_parameters", run->n_parameters);
-    cli_json_text(root, "command", command);
-    cli_json_put(root, "rows", epochs_json(runs, number));
-    cli_json_put(root, "config", config_json(runs, number));
+    cli_json_put(root, "runs", list);
+    if (status != OCT_OK) {
+        cli_json_destroy(root);
+        return cli_fail(cli, status);
+    }
     return cli_json_print(root);
 }
 
-static void add_line(struct cli_table *table, const char *name, const char *value,
-                     const char *note) {
-    cli_table_cell(table, "%s", name);
-    cli_table_cell(table, "%s", value);
-    cli_table_cell(table, "%s", note);
-}
-
-static void print_result(const struct oct_run *run) {
-    struct cli_table table;
-    char spread[96], sum[16], epochs[32], dense[64] = "over all edges";
-    snprintf(epochs, sizeof epochs, "%d of %d", run->epochs, run->n_epochs);
-    cli_table_init(&table, "result|>value|~");
-    add_line(&table, "epochs", epochs, "");
-    if (run->has_result) {
-        add_line(&table, "accuracy", percent(run->accuracy, 2).text, "of the average model");
-        if (isfinite(run->accuracy_nodes)) {
-            snprintf(spread, sizeof spread, "mean over the nodes, from %s to %s",
-                     percent(run->accuracy_least, 2).text, percent(run->accuracy_most, 2).text);
-            add_line(&table, "nodes", percent(run->accuracy_nodes, 2).text, spread);
-        }
-        add_line(&table, "loss", cli_decimals(run->loss, 4).text, "on the test set");
-        add_line(&table, "train loss", cli_decimals(run->train_loss, 4).text, "last epoch");
-        add_line(&table, "consensus", short_number(run->consensus_distance).text,
-                 "distance of the nodes from their mean");
-        if (run->bytes_dense > 0 && run->bytes_sent > run->bytes_final) {
-            snprintf(
-                dense, sizeof dense, "over all edges; %s of plain floats",
-                cli_part((double)(run->bytes_sent - run->bytes_final) / (double)run->bytes_dense)
-                    .text);
-        }
-        add_line(&table, "sent", cli_bytes(run->bytes_sent).text, dense);
-        add_line(&table, "samples/s", cli_count(run->samples_per_s).text, "training");
-        add_line(&table, "time", cli_time(run->seconds).text, "with evaluation");
+static int list_runs(const struct cli *cli, struct oct_runs *runs, const char *path) {
+    struct runs_filter filter;
+    struct numbers numbers = {0};
+    int sort = 0, code = find_sort(cli, &sort);
+    if (code != CLI_DONE) {
+        return code;
     }
-    if (run->model_sha256) {
-        snprintf(sum, sizeof sum, "%.12s", run->model_sha256);
-        add_line(&table, "model", sum, "begin of its sha256");
-    }
-    cli_table_print(&table, stdout);
-    cli_table_fini(&table);
-}
-
-static void print_epochs(struct oct_runs *runs, int64_t number) {
-    struct cli_table table;
-    struct oct_run_epoch epoch;
-    int n = 0;
-    cli_table_init(&table, ">epoch|>test acc|>test loss|>train acc|>train loss|>consensus|>sent|"
-                           ">samples/s|>time|>rate");
-    for (; oct_runs_epoch_at(runs, number, n, &epoch) == OCT_OK; n++) {
-        cli_table_cell(&table, "%d", epoch.epoch);
-        cli_table_cell(&table, "%s", percent(epoch.accuracy, 2).text);
-        cli_table_cell(&table, "%s", cli_decimals(epoch.loss, 4).text);
-        cli_table_cell(&table, "%s", percent(epoch.train_accuracy, 2).text);
-        cli_table_cell(&table, "%s", cli_decimals(epoch.train_loss, 4).text);
-        cli_table_cell(&table, "%s", short_number(epoch.consensus_distance).text);
-        cli_table_cell(&table, "%s", cli_bytes(epoch.bytes_sent).text);
-        cli_table_cell(&table, "%s", cli_count(epoch.samples_per_s).text);
-        cli_table_cell(&table, "%s", cli_time(epoch.seconds).text);
-        cli_table_cell(&table, "%s", short_number(epoch.learning_rate).text);
-    }
-    if (n > 0) {
-        putchar('\n');
-        cli_table_print(&table, stdout);
-    }
-    cli_table_fini(&table);
-}
-
-static void print_options(struct oct_runs *runs, int64_t number) {
-    struct cli_table table;
-    const char *name, *value;
-    int is_set;
-    cli_table_init(&table, "option|value|");
-    for (int i = 0; oct_runs_option_at(runs, number, i, &name, &value, &is_set) == OCT_OK; i++) {
-        if (is_set || *value) { /* what follows from the rest and came to nothing is left out */
-            add_line(&table, name, value, is_set ? "set" : "");
+    code = runs_filter_read(&filter, cli, cli_own(cli, "where"));
+    if (code == CLI_DONE) {
+        oct_status status =
+            select_runs(runs, &filter, sort, (size_t)cli_own_number(cli, "limit"), &numbers);
+        if (status != OCT_OK) {
+            code = cli_fail(cli, status);
+        } else if (cli->json) {
+            code = print_list_json(cli, runs, &numbers, path);
+        } else if (numbers.n == 0 && filter.n > 0) {
+            printf("no run in %s fits\n", path);
+        } else if (numbers.n == 0) {
+            printf("no runs in %s yet; octet train adds one\n", path);
+        } else {
+            status = print_list(runs, &numbers, stdout);
+            code = status == OCT_OK ? CLI_DONE : cli_fail(cli, status);
         }
     }
-    putchar('\n');
-    cli_table_print(&table, stdout);
-    cli_table_fini(&table);
+    runs_filter_fini(&filter);
+    numbers_fini(&numbers);
+    return code;
 }
 
-static void print_run(struct oct_runs *runs, const struct oct_run *run, const char *command) {
-    const int64_t number = run->number; /* its texts go with the next call */
-    printf("%srun %lld%s of %s: %s (octet %s)\n\n", cli_style(stdout, CLI_BOLD), (long long)number,
-           cli_style(stdout, CLI_PLAIN), date_of(run->started, "%Y-%m-%d %H:%M:%S", 0).text,
-           run->outcome, run->version);
-    print_result(run);
-    print_epochs(runs, number);
-    print_options(runs, number);
-    printf("\nagain: %s\n", command);
-}
-
-static int show_run(const struct cli *cli, struct oct_runs *runs, const char *path,
-                    int64_t number) {
-    char *command = NULL;
-    struct oct_run run;
-    oct_status status = command_of(runs, number, &command);
-    if (status == OCT_OK) {
-        status = oct_runs_find(runs, number, &run);
+static int show_words(const struct cli *cli, struct oct_runs *runs, const char *path) {
+    struct numbers numbers = {0};
+    int code = read_words(cli, runs, &numbers);
+    if (code == CLI_DONE && numbers.n == 1) {
+        code = runs_show(cli, runs, path, numbers.at[0]);
+    } else if (code == CLI_DONE && numbers.n > RUNS_COMPARE_MOST) {
+        code = cli_usage(cli, "%zu runs are too many to stand side by side; expected up to %d",
+                         numbers.n, RUNS_COMPARE_MOST);
+    } else if (code == CLI_DONE) {
+        code = runs_compare(cli, runs, path, numbers.at, (int)numbers.n);
     }
-    int code = CLI_DONE;
-    if (status != OCT_OK) {
-        code = cli_fail(cli, status);
-    } else if (cli->json) {
-        code = print_run_json(runs, &run, path, command);
-    } else {
-        print_run(runs, &run, command);
-    }
-    free(command);
+    numbers_fini(&numbers);
     return code;
 }
 
@@ -355,50 +342,224 @@ static int no_database(const struct cli *cli, const struct cli_database *databas
     return CLI_DONE;
 }
 
-static int runs_command(struct cli *cli) {
-    struct cli_database database;
+/* Opens what --db means; *runs stays NULL where there is nothing to open, which has been said. */
+static int open_database(const struct cli *cli, struct cli_database *database,
+                         struct oct_runs **runs) {
     struct stat facts;
-    char *end = NULL;
-    const char *word = cli->n_words ? cli->words[0] : NULL;
-    long long number = word ? strtoll(word, &end, 10) : 0;
-    if (word && (*end || *word < '1' || *word > '9' || strlen(word) > 18)) {
-        return cli_usage(cli, "'%.40s' is no run; expected a number, as octet runs lists them",
-                         word);
-    }
-    if (!cli_database(cli->config, &database)) {
+    if (!cli_database(cli->config, database)) {
         return cli_usage(cli, "no database of runs is named; give --db FILE");
     }
-    if (oct_runs_available() && stat(database.path, &facts) != 0 &&
+    if (oct_runs_available() && stat(database->path, &facts) != 0 &&
         (errno == ENOENT || errno == ENOTDIR)) {
-        return no_database(cli, &database);
+        return no_database(cli, database);
     }
+    oct_status status = oct_runs_open(database->path, runs);
+    return status == OCT_OK ? CLI_DONE : cli_fail(cli, status);
+}
+
+static int runs_command(struct cli *cli) {
+    struct cli_database database;
     struct oct_runs *runs = NULL;
-    oct_status status = oct_runs_open(database.path, &runs);
-    if (status != OCT_OK) {
-        return cli_fail(cli, status);
+    int code = check_words(cli);
+    if (code == CLI_DONE && cli->n_words > 0 && cli_own(cli, "where")) {
+        code = cli_usage(cli, "--where chooses from the list; runs are named already");
     }
-    int code =
-        word ? show_run(cli, runs, database.path, number) : list_runs(cli, runs, database.path);
+    if (code == CLI_DONE) {
+        code = open_database(cli, &database, &runs);
+    }
+    if (code == CLI_DONE && runs) {
+        code = cli->n_words > 0 ? show_words(cli, runs, database.path)
+                                : list_runs(cli, runs, database.path);
+    }
     oct_runs_close(runs);
     return code;
 }
 
+static const struct oct_option own[] = {
+    {.name = "where",
+     .placeholder = "KEY=PATTERN",
+     .summary = "only runs whose option (or outcome, version, machine) fits",
+     .group = "Which"},
+    {.name = "sort",
+     .placeholder = "KEY",
+     .fallback = "number",
+     .summary = "best first: accuracy, nodes, loss, sent, time, samples/s, consensus",
+     .group = "Which"},
+    {.name = "limit",
+     .placeholder = "N",
+     .fallback = "20",
+     .summary = "list no more than N runs",
+     .group = "Which",
+     .type = OCT_OPTION_INT,
+     .least = 1,
+     .most = 1e9},
+    {.name = NULL},
+};
+
+static const struct cli_example examples[] = {
+    {"runs", "the latest runs, the newest first"},
+    {"runs 12", "all about run 12, and the command that repeats it"},
+    {"runs 3 7 9", "side by side: results, and the options that differ"},
+    {"runs --where algorithm=choco,outcome=done --sort accuracy", "the best of some"},
+    {"runs --where 'label=table2/*' --limit 1000 --json", "many, for a program to read"},
+    {NULL, NULL},
+};
+
 const struct cli_command cli_runs = {
     .name = "runs",
-    .arguments = "[NUMBER]",
-    .most_words = 1,
+    .arguments = "[NUMBER...]",
+    .most_words = CLI_WORDS_MOST,
     .summary = "what was run, how it went, and how to run it again",
-    .about = "Lists the runs that octet train has recorded, the newest first; or, given a run's "
-             "number, all about it: the result, every epoch, every option as it was in force, and "
-             "the command that repeats it. A run that was killed stays 'running'.",
+    .about =
+        "Lists the runs that octet train has recorded, the newest first. Given a run's number, "
+        "all about it: the result, every epoch, every node, every option as it was in force, "
+        "and the command that repeats it. Given several (also as 3-9), they stand side by "
+        "side. --where takes KEY=PATTERN, or KEY!=PATTERN for the others, with * and ? as a "
+        "shell has them; all must hold where there are several, in one with commas or in "
+        "many. A run is 'lost' when its process is gone without having said how it ended.",
     .own = own,
+    .repeats = "where",
     .options = table_options,
     .examples = examples,
-    .json = "db, runs (number, started, outcome, version, epochs, n_epochs, accuracy, "
-            "accuracy_nodes, loss, train_loss, consensus_distance, bytes_sent, samples_per_s, "
-            "seconds, model_sha256, options); of one run: these, and accuracy_least, "
-            "accuracy_most, bytes_final, bytes_dense, n_parameters, command, rows (epoch, "
-            "accuracy, loss, train_accuracy, train_loss, consensus_distance, learning_rate, "
-            "bytes_sent, samples_per_s, seconds), config",
+    .json = "db, runs (number, label, started, outcome, version, machine, epochs, n_epochs, "
+            "accuracy, accuracy_nodes, loss, train_loss, consensus_distance, bytes_sent, "
+            "samples_per_s, seconds, model_sha256, options); of several runs also differs (each "
+            "option's values); of one run: these, and accuracy_least, accuracy_most, bytes_final, "
+            "bytes_dense, gossip_share, n_parameters, command, rows (epoch, accuracy, loss, "
+            "train_accuracy, train_loss, consensus_distance, learning_rate, bytes_sent, "
+            "samples_per_s, seconds, clipped, zero), nodes (node, n_samples, accuracy, "
+            "train_accuracy, train_loss, consensus_distance, bytes_sent, classes), edges (from, "
+            "to, bytes, messages), config",
     .run = runs_command,
+};
+
+/* --- octet runs delete ---------------------------------------------------------------------- */
+
+/* The person at the terminal, or --yes. */
+static int confirm(const struct cli *cli, struct oct_runs *runs, const struct numbers *numbers) {
+    if (cli_own(cli, "yes")) {
+        return CLI_DONE;
+    }
+    if (cli->json || !isatty(STDIN_FILENO) || !isatty(STDERR_FILENO)) {
+        return cli_usage(cli, "there is nobody to ask: give --yes");
+    }
+    oct_status status = print_list(runs, numbers, stderr);
+    if (status != OCT_OK) {
+        return cli_fail(cli, status);
+    }
+    char answer[16] = "";
+    fprintf(stderr, "delete %s? [y/N] ", numbers->n == 1 ? "this run" : "these runs");
+    fflush(stderr);
+    if (!fgets(answer, sizeof answer, stdin) || (answer[0] != 'y' && answer[0] != 'Y')) {
+        fputs("nothing was deleted\n", stderr);
+        return CLI_FAILED;
+    }
+    return CLI_DONE;
+}
+
+/* All of them are there, and none of them would go on writing. */
+static int check_deletable(const struct cli *cli, struct oct_runs *runs,
+                           const struct numbers *numbers) {
+    for (size_t i = 0; i < numbers->n; i++) {
+        struct oct_run run;
+        oct_status status = oct_runs_find(runs, numbers->at[i], &run);
+        if (status != OCT_OK) {
+            return cli_fail(cli, status);
+        }
+        if (strcmp(run.outcome, "running") == 0) {
+            return cli_error(cli, CLI_FAILED, OCT_STATUS_INVALID,
+                             "run %lld is running; stop it first", (long long)run.number);
+        }
+    }
+    return CLI_DONE;
+}
+
+static int delete_runs(const struct cli *cli, struct oct_runs *runs, const char *path,
+                       const struct numbers *numbers) {
+    int code = check_deletable(cli, runs, numbers);
+    if (code == CLI_DONE && numbers->n > 0) {
+        code = confirm(cli, runs, numbers);
+    }
+    struct cli_json *root = cli_json_object(), *list = cli_json_array();
+    for (size_t i = 0; code == CLI_DONE && i < numbers->n; i++) {
+        oct_status status = oct_runs_delete(runs, numbers->at[i]);
+        if (status != OCT_OK && status != OCT_STATUS_NOT_FOUND) {
+            code = cli_fail(cli, status);
+        }
+        cli_json_add_int(list, numbers->at[i]);
+    }
+    cli_json_text(root, "db", path);
+    cli_json_put(root, "deleted", list);
+    if (code == CLI_DONE && cli->json) {
+        return cli_json_print(root);
+    }
+    cli_json_destroy(root);
+    if (code == CLI_DONE && !cli->quiet) {
+        printf("%zu run%s deleted from %s\n", numbers->n, numbers->n == 1 ? "" : "s", path);
+    }
+    return code;
+}
+
+static int delete_command(struct cli *cli) {
+    struct cli_database database;
+    struct oct_runs *runs = NULL;
+    struct runs_filter filter = {.text = NULL};
+    struct numbers numbers = {0};
+    const char *text = cli_own(cli, "where");
+    int code = check_words(cli);
+    if (code == CLI_DONE && (cli->n_words > 0) == (text != NULL)) {
+        code = cli_usage(cli, "which runs? expected numbers, or --where KEY=PATTERN");
+    }
+    if (code == CLI_DONE) {
+        code = runs_filter_read(&filter, cli, text);
+    }
+    if (code == CLI_DONE) {
+        code = open_database(cli, &database, &runs);
+    }
+    if (code == CLI_DONE && runs) {
+        code = read_words(cli, runs, &numbers);
+        if (code == CLI_DONE && text) {
+            oct_status status = select_runs(runs, &filter, 0, SIZE_MAX, &numbers);
+            code = status == OCT_OK ? CLI_DONE : cli_fail(cli, status);
+        }
+        if (code == CLI_DONE) {
+            code = delete_runs(cli, runs, database.path, &numbers);
+        }
+    }
+    oct_runs_close(runs);
+    runs_filter_fini(&filter);
+    numbers_fini(&numbers);
+    return code;
+}
+
+static const struct oct_option delete_own[] = {
+    {.name = "where",
+     .placeholder = "KEY=PATTERN",
+     .summary = "the runs whose option (or outcome, version, machine) fits",
+     .group = "Which"},
+    {.name = "yes", .summary = "do not ask", .group = "Which"},
+    {.name = NULL},
+};
+
+static const struct cli_example delete_examples[] = {
+    {"runs delete 3 7-9", "these, after asking"},
+    {"runs delete --where outcome=lost --yes", "all that were killed"},
+    {NULL, NULL},
+};
+
+const struct cli_command cli_runs_delete = {
+    .name = "runs delete",
+    .arguments = "[NUMBER...]",
+    .most_words = CLI_WORDS_MOST,
+    .summary = "take runs out of the database",
+    .about = "Takes runs, and all that belongs to them, out of the database of runs: those with "
+             "the numbers given (also as 3-9), or those that --where chooses as in octet runs. "
+             "Asks before it does; where there is nobody to ask it wants --yes. Numbers are not "
+             "given again. A run that is still running stays.",
+    .own = delete_own,
+    .repeats = "where",
+    .options = table_options,
+    .examples = delete_examples,
+    .json = "db, deleted (numbers)",
+    .run = delete_command,
 };

@@ -257,7 +257,7 @@ static int train(struct cli *cli) {
     int code = prepare(cli, &report, &other);
     if (code == CLI_DONE) {
         cli_interrupt_catch();
-        code = train_and_report(cli, &report, &record);
+        code = cli_record_check(&record, cli, train_and_report(cli, &report, &record));
     }
     cli_quantizers_fini(&report.first.quantizers);
     oct_config_destroy(other);

@@ -29,6 +29,7 @@ static const struct cli_command *const commands[] = {
     &cli_partition,
     &cli_topology_command,
     &cli_runs,
+    &cli_runs_delete,
     &cli_info,
     &cli_help,
     &cli_version,
@@ -38,7 +39,9 @@ const struct cli_command *cli_command_at(int index) {
     return index >= 0 && (size_t)index < CLI_COUNT_OF(commands) ? commands[index] : NULL;
 }
 
+/* "runs delete" is a command, and "runs" is one: two words go before one. */
 const struct cli_command *cli_command_find(const char *const *words, int n_words, int *n_used) {
+    const struct cli_command *found = NULL;
     for (size_t i = 0; i < CLI_COUNT_OF(commands); i++) {
         const char *name = commands[i]->name;
         const char *space = strchr(name, ' ');
@@ -47,11 +50,13 @@ const struct cli_command *cli_command_find(const char *const *words, int n_words
             continue;
         }
         if (!space || (n_words > 1 && strcmp(words[1], space + 1) == 0)) {
-            *n_used = space ? 2 : 1;
-            return commands[i];
+            if (!found || space) {
+                found = commands[i];
+                *n_used = space ? 2 : 1;
+            }
         }
     }
-    return NULL;
+    return found;
 }
 
 /* --- errors --------------------------------------------------------------------------------- */
@@ -295,6 +300,7 @@ int main(int argc, char **argv) {
     memset(&cli, 0, sizeof cli);
     int code = run(&cli, argc, argv);
     oct_config_destroy(cli.config);
+    free(cli.joined);
     if ((fflush(stdout) != 0 || ferror(stdout)) && code == CLI_DONE) {
         fprintf(stderr, "octet: cannot write to stdout: %s\n", strerror(errno));
         code = CLI_FAILED;

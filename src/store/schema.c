@@ -176,8 +176,10 @@ static oct_status bring_up_to_date(struct oct_runs *runs) {
     return oct__runs_end_write(runs, run_scripts(runs));
 }
 
-static void configure(sqlite3 *db) {
-    sqlite3_busy_timeout(db, OCT_RUNS_PATIENCE_MS);
+static void configure(struct oct_runs *runs) {
+    sqlite3 *db = runs->db;
+    runs->patience_ms = OCT_RUNS_PATIENCE_MS;
+    sqlite3_busy_timeout(db, runs->patience_ms);
     /* What a file's schema says is not run: it may come from anybody. */
     sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
@@ -205,7 +207,7 @@ static oct_status copy_to_memory(struct oct_runs *runs) {
     oct__runs_forget(runs);
     sqlite3_close(runs->db);
     runs->db = memory;
-    configure(memory);
+    configure(runs);
     OCT_TRY(bring_up_to_date(runs));
     runs->is_copy = 1;
     return OCT_OK;
@@ -217,7 +219,7 @@ static oct_status connect(struct oct_runs *runs) {
     if (code != SQLITE_OK) {
         return oct__runs_refuse(runs, code);
     }
-    configure(runs->db);
+    configure(runs);
     int version = 0;
     OCT_TRY(look(runs, &version));
     if (version == VERSION) {

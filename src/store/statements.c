@@ -31,9 +31,9 @@ oct_status oct__runs_refuse(struct oct_runs *runs, int code) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
         OCT_FAIL(IO,
-                 "%s: another process has kept the database of runs locked for %d s; try again "
-                 "when it is done, or use another with --db FILE",
-                 file, OCT_RUNS_PATIENCE_MS / 1000);
+                 "%s: the database of runs is locked: another process has kept it for %g s; try "
+                 "again when it is done, or use another with --db FILE",
+                 file, (runs->n_waiting ? OCT_RUNS_IMPATIENCE_MS : runs->patience_ms) / 1000.0);
     case SQLITE_NOTADB:
         OCT_FAIL(CORRUPT,
                  "%s: is no database of runs; use another file with --db FILE, or none with "

@@ -24,7 +24,10 @@
 #include "base/alloc.h"
 #include "base/text.h"
 
+/* How long another process may keep the file; and, after an epoch could not be written, how long
+ * the next ones wait: training goes on meanwhile. */
 #define OCT_RUNS_PATIENCE_MS 10000
+#define OCT_RUNS_IMPATIENCE_MS 500
 
 /* A run of more nodes has no rows of nodes and classes, one of more edges none of edges. */
 #define OCT_RUNS_NODES 1024
@@ -38,6 +41,8 @@ struct oct_runs {
     char *path;
     int is_copy;   /* in memory, of a file of an older version that cannot be written */
     int last_code; /* SQLite's, of the last failure */
+    int patience_ms;
+    int n_waiting; /* epochs that could not be written so far */
     struct oct__runs_statement {
         const char *sql; /* by address: texts are literals */
         sqlite3_stmt *statement;

@@ -26,6 +26,18 @@
     "run, epoch, node, train_loss, train_accuracy, consensus_distance, bytes_sent"
 #define EDGE_COLUMNS "run, epoch, sender, receiver, bytes, messages"
 
+/* Tables in memory, of this connection alone. */
+static oct_status make_kept_tables(struct oct_runs *runs) {
+    if (!runs->has_kept) {
+        OCT_TRY(oct__runs_script(
+            runs, "CREATE TEMP TABLE IF NOT EXISTS kept_epochs (" EPOCH_COLUMNS ");"
+                  "CREATE TEMP TABLE IF NOT EXISTS kept_nodes (" NODE_EPOCH_COLUMNS ");"
+                  "CREATE TEMP TABLE IF NOT EXISTS kept_edges (" EDGE_COLUMNS ");"));
+        runs->has_kept = 1;
+    }
+    return OCT_OK;
+}
+
 /* --- begin ----------------------------------------------------------------------------------- */
 
 static int64_t threads_of(const struct oct_config *config) {
@@ -107,7 +119,7 @@ oct_status oct_runs_begin(struct oct_runs *runs, const struct oct_config *config
     OCT_TRY(oct__runs_begin_write(runs));
     OCT_TRY(oct__runs_end_write(runs, insert_run(runs, config, trainer, &number)));
     *run = number;
-    return OCT_OK;
+    return make_kept_tables(runs); /* now, while the file can be read */
 }
 
 /* --- an epoch -------------------------------------------------------------------------------- */
@@ -125,17 +137,6 @@ static void read_clips(const struct oct_trainer *trainer, double *clipped, doubl
     }
     *clipped = n[0] > 0 ? sums[0] / n[0] : (double)NAN;
     *zero = n[1] > 0 ? sums[1] / n[1] : (double)NAN;
-}
-
-static oct_status make_kept_tables(struct oct_runs *runs) {
-    if (!runs->has_kept) {
-        OCT_TRY(oct__runs_script(
-            runs, "CREATE TEMP TABLE IF NOT EXISTS kept_epochs (" EPOCH_COLUMNS ");"
-                  "CREATE TEMP TABLE IF NOT EXISTS kept_nodes (" NODE_EPOCH_COLUMNS ");"
-                  "CREATE TEMP TABLE IF NOT EXISTS kept_edges (" EDGE_COLUMNS ");"));
-        runs->has_kept = 1;
-    }
-    return OCT_OK;
 }
 
 static oct_status keep_edges(struct oct_runs *runs, int64_t run, int64_t epoch,
@@ -219,8 +220,14 @@ oct_status oct_runs_epoch(struct oct_runs *runs, int64_t run, const struct oct_p
     }
     sqlite3_exec(runs->db, "RELEASE keeping", NULL, NULL, NULL);
     OCT_TRY(status);
-    OCT_TRY(oct__runs_begin_write(runs));
-    return oct__runs_end_write(runs, move_kept(runs, run));
+    sqlite3_busy_timeout(runs->db, runs->n_waiting ? OCT_RUNS_IMPATIENCE_MS : runs->patience_ms);
+    status = oct__runs_begin_write(runs);
+    if (status == OCT_OK) {
+        status = oct__runs_end_write(runs, move_kept(runs, run));
+    }
+    sqlite3_busy_timeout(runs->db, runs->patience_ms);
+    runs->n_waiting = status == OCT_OK ? 0 : runs->n_waiting + 1;
+    return status;
 }
 
 /* --- the end --------------------------------------------------------------------------------- */
@@ -276,6 +283,7 @@ oct_status oct_runs_end(struct oct_runs *runs, int64_t run, const char *outcome,
     if (!runs || !outcome) {
         OCT_FAIL(INVALID, "ending a run needs a database and the outcome");
     }
+    runs->n_waiting = 0; /* the last try is a patient one */
     OCT_TRY(oct__runs_begin_write(runs));
     return oct__runs_end_write(runs, end_run(runs, run, outcome, result, trainer));
 }

@@ -26,6 +26,7 @@ static const char *const augmentations[] = {"crop-flip", "none", NULL};
 static const char *const momenta[] = {"qgm", "local", "none", NULL};
 static const char *const no_or_yes[] = {"no", "yes", NULL};
 static const char *const weights[] = {"out-degree", "metropolis", NULL};
+static const char *const records[] = {"must", "try", NULL};
 
 static const struct {
     enum oct__option_index option;
@@ -34,6 +35,7 @@ static const struct {
     {OCT__OPTION_precision, precisions},  {OCT__OPTION_activation_rounding, roundings},
     {OCT__OPTION_augment, augmentations}, {OCT__OPTION_momentum, momenta},
     {OCT__OPTION_weights, weights},       {OCT__OPTION_strict, no_or_yes},
+    {OCT__OPTION_record, records},
 };
 
 #define NAME_BYTES 32
@@ -460,7 +462,7 @@ int oct_option_is_incidental(const char *name) {
     static const enum oct__option_index incidental[] = {
         OCT__OPTION_threads, OCT__OPTION_checkpoint, OCT__OPTION_every,     OCT__OPTION_resume,
         OCT__OPTION_db,      OCT__OPTION_eval_nodes, OCT__OPTION_transport, OCT__OPTION_data_dir,
-        OCT__OPTION_label,   OCT__OPTION_strict,
+        OCT__OPTION_label,   OCT__OPTION_strict,     OCT__OPTION_record,
     };
     int row = row_find(name);
     for (size_t i = 0; i < OCT_COUNT_OF(incidental); i++) {

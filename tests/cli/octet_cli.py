@@ -118,14 +118,14 @@ def skip_without_json():
 
 class Terminal:
     """octet on a pseudo-terminal of so many columns. `stdout_too`: stdout is the terminal as well;
-    otherwise only stderr is, and stdout a pipe."""
+    otherwise only stderr is, and stdout a pipe. `stdin_too`: so is stdin."""
 
-    def __init__(self, *arguments, columns=80, env=None, stdout_too=True):
+    def __init__(self, *arguments, columns=80, env=None, stdout_too=True, stdin_too=False):
         self.master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         self.started = time.monotonic()
         self.process = subprocess.Popen(
-            [OCTET, *arguments], stdin=subprocess.DEVNULL, stderr=slave,
+            [OCTET, *arguments], stdin=slave if stdin_too else subprocess.DEVNULL, stderr=slave,
             stdout=slave if stdout_too else subprocess.PIPE,
             env=env or environment(TERM="xterm"))
         os.close(slave)
@@ -148,6 +148,9 @@ class Terminal:
             if time.monotonic() - self.started > PATIENCE_S or not self._read(1):
                 return False
         return True
+
+    def type(self, text):
+        os.write(self.master, text.encode())
 
     def signal(self, number):
         self.process.send_signal(number)

@@ -7,7 +7,7 @@ import shlex
 import sqlite3
 import tempfile
 
-from octet_cli import (SOLO, Terminal, check, contains, environment, equal, finish, has_json, lacks, octet,
+from octet_cli import (SOLO, TINY, Terminal, check, contains, environment, equal, finish, has_json, lacks, octet,
                        octet_json)
 
 JSON = has_json()
@@ -95,6 +95,124 @@ with tempfile.TemporaryDirectory() as folder:
     equal(done.code, 1, "runs 3: exit", done)
     contains(done.err, "there are runs 1 to 2", "runs 3")
 
+    # --- which runs ----------------------------------------------------------------------------
+    def listed_by(*words):
+        """Run numbers in the order of the list."""
+        done = octet("runs", *words, env=env)
+        equal(done.code, 0, f"runs {' '.join(words)}: exit", done)
+        return [int(line.split()[0]) for line in done.out.splitlines()[2:]]
+
+    done = octet("train", *TINY, "--nodes", "4", "--seed", "5", "--epochs", "1", "--label", "table/r1/a b",
+                 "--compress", "topk:0.9,values=int8", "--lr", "0.1", env=env)
+    equal(done.code, 0, "train --label: exit", done)
+    for words, expected in ((["--where", "seed=7"], [1]),
+                            (["--where", "outcome=done"], [3, 1]),
+                            (["--where", "outcome!=done"], [2]),
+                            (["--where", "outcome=NOT_FINITE"], [2]),
+                            (["--where", "label=table/*"], [3]),
+                            (["--where", "label="], [2, 1]),
+                            (["--where", "lr=1e-1"], [3]),
+                            (["--where", "lr=1000000"], [2]),
+                            (["--where", "compress=topk:0.9,values=int8"], [3]),
+                            (["--where", "compress=topk:0.9,values=int8,nodes=4"], [3]),
+                            (["--where", "compress=topk*,nodes=1"], []),
+                            (["--where", "nodes=1,outcome=done"], [1]),
+                            (["--where", "nodes=1", "--where", "outcome=done"], [1]),
+                            (["--where", "weight_decay=1e-4,version=?*"], [3, 2, 1]),
+                            (["--where", "machine=*thread*"], [3, 2, 1]),
+                            (["--where", "nodes=1", "--limit", "1"], [2])):
+        equal(listed_by(*words), expected, f"runs {' '.join(words)}")
+    contains(octet("runs", "--where", "nodes=99", env=env).out, "fits", "no run that fits")
+    contains(octet("runs", "--where", "node=1", env=env).err, "did you mean nodes", "a key that is none")
+    contains(octet("runs", env=env).out.splitlines()[0], " label ", "runs with a label have a column for it")
+    lacks(octet("runs", "--where", "nodes=1", env=env).out, "label", "runs without have none")
+    accuracies = {number: octet_json("runs", str(number), env=env).get("accuracy") for number in (1, 2, 3)} if JSON else {}
+    if JSON:
+        order = sorted(accuracies, key=lambda number: (-(accuracies[number] or -1), -number))
+        equal(listed_by("--sort", "accuracy"), order, f"runs --sort accuracy of {accuracies}")
+        equal(listed_by("--sort", "accuracy", "--limit", "1"), order[:1], "runs --sort accuracy --limit 1")
+    equal(listed_by("--sort", "sent")[-1], 2, "what is not known comes last")
+
+    # --- nodes and edges -----------------------------------------------------------------------
+    three = octet("runs", "3", env=env)
+    for piece in ("table/r1/a b\n", "on ", "own test acc", "4 edges carried 4 messages", " set\n"):
+        contains(three.out, piece, "runs 3")
+    lacks(one.out, "own test acc", "one node is the run itself")
+    lacks(three.out.split("again:")[1], "label", "the command that repeats a run")
+    if JSON:
+        record = octet_json("runs", "3", env=env)
+        equal(record["label"], "table/r1/a b", "runs 3 --json: label")
+        check(re.search(r"\d+ cores?, 1 thread, ", record["machine"]), f"machine: {record['machine']}")
+        equal([node["node"] for node in record["nodes"]], [0, 1, 2, 3], "runs 3 --json: nodes")
+        equal([(edge["from"], edge["to"]) for edge in record["edges"]], [(0, 1), (1, 2), (2, 3), (3, 0)],
+              "runs 3 --json: edges of a directed ring")
+        equal(sum(edge["bytes"] for edge in record["edges"]), record["bytes_sent"], "bytes of the edges")
+        equal(sum(node["bytes_sent"] for node in record["nodes"]), record["bytes_sent"], "bytes of the nodes")
+        equal(sum(sum(node["classes"]) for node in record["nodes"]), 64, "samples by node and class")
+        equal([len(node["classes"]) for node in record["nodes"]], [4] * 4, "classes of each node")
+        mean = sum(node["accuracy"] for node in record["nodes"]) / 4
+        check(abs(mean - record["accuracy_nodes"]) < 1e-9, f"accuracies of the nodes: mean {mean}")
+        mean = sum(node["train_loss"] for node in record["nodes"]) / 4
+        check(abs(mean - record["train_loss"]) < 1e-9, f"losses of the nodes: mean {mean}")
+        check(0 <= record["rows"][0]["clipped"] < 1 and 0 < record["rows"][0]["zero"] < 1,
+              f"clip rates: {record['rows'][0]['clipped']}, {record['rows'][0]['zero']}")
+        equal(octet_json("runs", "2", env=env)["rows"], [], "a run that failed in its first epoch has none")
+        alone = octet_json("train", *TINY, "--nodes", "4", "--seed", "5", "--epochs", "1", "--compress",
+                           "topk:0.9,values=int8", "--lr", "0.1", "--db", "none")
+        equal(alone["model_sha256"], record["model_sha256"], "a run is the same without a record")
+    lacks(octet("train", *RUN, "--db", "none").err, "clip", "clip rates are shown with --trace-quant alone")
+
+    # --- side by side --------------------------------------------------------------------------
+    both = octet("runs", "1", "3", env=env)
+    equal(both.code, 0, "runs 1 3: exit", both)
+    for pattern in (r"result +run 1 +run 3\n", r"\noutcome +done +done\n", r"\nnodes +1 +4\n", r"\nseed +7 +5\n",
+                    r"\ncompress +int8 +topk:0\.9,values=int8\n", r"\nlabel +table/r1/a b\n"):
+        check(re.search(pattern, both.out), f"runs 1 3: {pattern}", both.out)
+    lacks(both.out, "batch", "options that are the same")
+    equal(octet("runs", "1-3", env=env).out.split("\n")[0].split(), ["result", "run", "1", "run", "2", "run", "3"],
+          "runs 1-3: headings")
+    contains(octet("runs", "1", "1", env=env).out, "no options differ", "runs 1 1")
+    done = octet("runs", "1", "77", env=env)
+    equal(done.code, 1, "runs 1 77: exit", done)
+    contains(done.err, "there is no run 77; there are runs 1 to 3", "runs 1 77")
+    if JSON:
+        value = octet_json("runs", "1", "3", env=env)
+        equal([run["number"] for run in value["runs"]], [1, 3], "runs 1 3 --json")
+        equal(value["differs"]["nodes"], ["1", "4"], "runs 1 3 --json: nodes")
+    for columns in (80, 160):
+        terminal = Terminal("runs", "1", "2", "3", columns=columns, env={**env, "TERM": "xterm"})
+        equal(terminal.finish(), 0, f"runs 1 2 3 in {columns} columns: exit")
+        screen = terminal.screen()
+        check(all(len(line) <= columns for line in screen), f"runs 1 2 3 in {columns} columns: none is longer", screen)
+
+    # --- deleting ------------------------------------------------------------------------------
+    done = octet("runs", "delete", "3", env=env)
+    equal(done.code, 2, "runs delete with nobody to ask: exit", done)
+    contains(done.err, "--yes", "runs delete with nobody to ask")
+    for words in ([], ["3", "--where", "seed=5"], ["x"]):
+        equal(octet("runs", "delete", *words, "--yes", env=env).code, 2, f"runs delete {' '.join(words)}: exit")
+    done = octet("runs", "delete", "3", "9", "--yes", env=env)
+    equal(done.code, 1, "runs delete 3 9: exit", done)
+    contains(done.err, "there is no run 9; there are runs 1 to 3", "runs delete 3 9")
+    equal(listed_by(), [3, 2, 1], "nothing is deleted when one of them is not there")
+    terminal = Terminal("runs", "delete", "3", env={**env, "TERM": "xterm"}, stdin_too=True)
+    check(terminal.wait_for("[y/N]"), "runs delete asks", terminal.raw)
+    terminal.type("n\n")
+    equal(terminal.finish(), 1, "runs delete, answered no: exit")
+    equal(listed_by(), [3, 2, 1], "runs delete, answered no")
+    terminal = Terminal("runs", "delete", "3", env={**env, "TERM": "xterm"}, stdin_too=True)
+    check(terminal.wait_for("[y/N]"), "runs delete asks", terminal.raw)
+    terminal.type("y\n")
+    equal(terminal.finish(), 0, "runs delete, answered yes: exit")
+    equal(listed_by(), [2, 1], "runs delete, answered yes")
+    if JSON:
+        octet("train", *RUN, "--seed", "12", "--quiet", env=env)
+        equal(octet_json("runs", "delete", "--where", "seed=12", "--yes", env=env).get("deleted"), [4],
+              "runs delete --where --json")
+        equal(octet_json("runs", "delete", "--where", "seed=12", "--yes", env=env).get("deleted"), [],
+              "runs delete of none")
+    contains(octet("runs", "3", env=env).err, "there is no run 3; there are runs 1 to 2", "a deleted run is gone")
+
     # --- a terminal: one line a run ------------------------------------------------------------
     for columns in (80, 120, 150):
         terminal = Terminal("runs", columns=columns, env={**env, "TERM": "xterm"})
@@ -105,7 +223,9 @@ with tempfile.TemporaryDirectory() as folder:
         contains(screen[3], "...", f"runs in {columns} columns: options are cut")
 
     # --- wrong usage ---------------------------------------------------------------------------
-    for words in (["x"], ["0"], ["-1"], ["1.5"], ["1x"], ["99999999999999999999"], ["1", "2"], ["--limit", "0"]):
+    for words in (["x"], ["0"], ["-1"], ["1.5"], ["1x"], ["99999999999999999999"], ["2-1"], ["1-"], ["1-2-3"],
+                  ["1", "x"], ["--limit", "0"], ["--sort", "colour"], ["--where", "colour=red"], ["--where", "lr"],
+                  ["--where", "nodes=1,colour=red"], ["1", "--where", "lr=1"], [str(n + 1) for n in range(65)]):
         equal(octet("runs", *words, env=env).code, 2, f"runs {' '.join(words)}: exit")
     equal(octet("runs", "--db", "none", env=env).code, 2, "runs --db none: exit")
 
