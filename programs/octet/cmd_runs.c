@@ -13,36 +13,59 @@ static const char *const table_options[] = {"db", NULL};
 
 /* --- which runs ----------------------------------------------------------------------------- */
 
-/* Run numbers, in the order in which they are to be shown. */
-struct numbers {
-    int64_t *at;
-    double *keys; /* what they are sorted by */
+/* Runs in the order in which they are to be shown, with copies of their texts: the library's are gone
+ * with its next call. */
+struct listing {
+    struct listed {
+        struct oct_run run;
+        double key;  /* what it is sorted by */
+        char *texts; /* that those of `run` lie in */
+    } * at;
     size_t n, capacity;
 };
 
-static void add_number(struct numbers *numbers, int64_t number, double key) {
-    if (numbers->n == numbers->capacity) {
-        const size_t capacity = numbers->capacity ? 2 * numbers->capacity : 64;
-        int64_t *at = cli_alloc(capacity * sizeof *at);
-        double *keys = cli_alloc(capacity * sizeof *keys);
-        if (numbers->n > 0) {
-            memcpy(at, numbers->at, numbers->n * sizeof *at);
-            memcpy(keys, numbers->keys, numbers->n * sizeof *keys);
-        }
-        free(numbers->at);
-        free(numbers->keys);
-        numbers->at = at;
-        numbers->keys = keys;
-        numbers->capacity = capacity;
-    }
-    numbers->keys[numbers->n] = key;
-    numbers->at[numbers->n++] = number;
+static const char *copy_to(char **end, const char *text) {
+    const size_t bytes = strlen(text) + 1;
+    char *at = *end;
+    memcpy(at, text, bytes);
+    *end += bytes;
+    return at;
 }
 
-static void numbers_fini(struct numbers *numbers) {
-    free(numbers->at);
-    free(numbers->keys);
-    memset(numbers, 0, sizeof *numbers);
+static void add_run(struct listing *list, const struct oct_run *run, double key) {
+    if (list->n == list->capacity) {
+        const size_t capacity = list->capacity ? 2 * list->capacity : 64;
+        struct listed *at = cli_alloc(capacity * sizeof *at);
+        if (list->n > 0) {
+            memcpy(at, list->at, list->n * sizeof *at);
+        }
+        free(list->at);
+        list->at = at;
+        list->capacity = capacity;
+    }
+    const char *sum = run->model_sha256 ? run->model_sha256 : "";
+    struct listed *item = &list->at[list->n++];
+    char *end = cli_alloc(strlen(run->outcome) + strlen(run->version) + strlen(run->machine) +
+                          strlen(run->label) + strlen(run->options) + strlen(sum) + 6);
+    *item = (struct listed){.run = *run, .key = key, .texts = end};
+    item->run.outcome = copy_to(&end, run->outcome);
+    item->run.version = copy_to(&end, run->version);
+    item->run.machine = copy_to(&end, run->machine);
+    item->run.label = copy_to(&end, run->label);
+    item->run.options = copy_to(&end, run->options);
+    item->run.model_sha256 = run->model_sha256 ? copy_to(&end, sum) : NULL;
+}
+
+static void drop_last(struct listing *list) {
+    free(list->at[--list->n].texts);
+}
+
+static void listing_fini(struct listing *list) {
+    while (list->n > 0) {
+        drop_last(list);
+    }
+    free(list->at);
+    memset(list, 0, sizeof *list);
 }
 
 /* The best first: the key is what grows towards worse. What is not known comes last. */
@@ -61,19 +84,13 @@ static double sort_key(int sort, const struct oct_run *run) {
     return isfinite(keys[sort]) ? keys[sort] : (double)INFINITY;
 }
 
-/* By insertion from behind, which keeps equal ones in their order; a list is a screen or two. */
-static void sort_numbers(struct numbers *numbers) {
-    for (size_t i = 1; i < numbers->n; i++) {
-        const int64_t number = numbers->at[i];
-        const double key = numbers->keys[i];
-        size_t j = i;
-        for (; j > 0 && numbers->keys[j - 1] > key; j--) {
-            numbers->at[j] = numbers->at[j - 1];
-            numbers->keys[j] = numbers->keys[j - 1];
-        }
-        numbers->at[j] = number;
-        numbers->keys[j] = key;
+/* Equal ones stay as they were, the newer first. */
+static int compare_listed(const void *a, const void *b) {
+    const struct listed *x = a, *y = b;
+    if (x->key != y->key) {
+        return x->key < y->key ? -1 : 1;
     }
+    return x->run.number > y->run.number ? -1 : x->run.number < y->run.number;
 }
 
 static int find_sort(const struct cli *cli, int *out) {
@@ -93,25 +110,26 @@ static int find_sort(const struct cli *cli, int *out) {
 
 /* All runs that pass, the newest first, or as `sort` says; no more than `limit`. */
 static oct_status select_runs(struct oct_runs *runs, const struct runs_filter *filter, int sort,
-                              size_t limit, struct numbers *out) {
+                              size_t limit, struct listing *out) {
     struct oct_run run;
     oct_status status = OCT_OK;
     const size_t enough = sort == 0 ? limit : SIZE_MAX;
     for (int64_t i = 0; out->n < enough && (status = oct_runs_at(runs, i, &run)) == OCT_OK; i++) {
-        const double key = sort_key(sort, &run);
-        const int64_t number = run.number;
         int passes;
-        status = runs_filter_match(filter, runs, &run, &passes);
+        add_run(out, &run, sort_key(sort, &run));
+        status = runs_filter_match(filter, runs, &out->at[out->n - 1].run, &passes);
         if (status != OCT_OK) {
             return status;
         }
-        if (passes) {
-            add_number(out, number, key);
+        if (!passes) {
+            drop_last(out);
         }
     }
-    if (sort != 0) {
-        sort_numbers(out);
-        out->n = out->n < limit ? out->n : limit;
+    if (sort != 0 && out->n > 1) {
+        qsort(out->at, out->n, sizeof *out->at, compare_listed);
+        while (out->n > limit) {
+            drop_last(out);
+        }
     }
     return status == OCT_STATUS_NOT_FOUND ? OCT_OK : status;
 }
@@ -130,34 +148,31 @@ static int read_range(const char *word, int64_t *first, int64_t *last) {
     return *end == '\0' && errno == 0 && *last >= *first;
 }
 
-/* The runs that the words name. Of a range, those that there are. */
-static int read_words(const struct cli *cli, struct oct_runs *runs, struct numbers *out) {
+/* The runs that the words name; of a range, those that there are, the oldest first. */
+static int read_words(const struct cli *cli, struct oct_runs *runs, struct listing *out) {
     for (int i = 0; i < cli->n_words; i++) {
         int64_t first = 0, last = 0;
         struct oct_run run;
         const size_t before = out->n;
-        (void)read_range(cli->words[i], &first, &last); /* check_words has */
         oct_status status = OCT_OK;
-        if (first == last) {
-            add_number(out, first, 0);
-            continue;
-        }
-        for (int64_t j = 0; (status = oct_runs_at(runs, j, &run)) == OCT_OK; j++) {
-            if (run.number >= first && run.number <= last) {
-                add_number(out, run.number, (double)run.number);
+        (void)read_range(cli->words[i], &first, &last); /* check_words has */
+        for (int64_t j = 0;
+             first < last && (status = oct_runs_at(runs, j, &run)) == OCT_OK && run.number >= first;
+             j++) {
+            if (run.number <= last) {
+                add_run(out, &run, (double)run.number);
             }
         }
-        if (status != OCT_STATUS_NOT_FOUND) {
-            return cli_fail(cli, status);
+        if (out->n > before) {
+            qsort(out->at + before, out->n - before, sizeof *out->at, compare_listed);
+        } else if (status == OCT_OK || status == OCT_STATUS_NOT_FOUND) { /* says which there are */
+            status = oct_runs_find(runs, first, &run);
+            if (status == OCT_OK) {
+                add_run(out, &run, 0);
+            }
         }
-        if (out->n == before) {
-            status = oct_runs_find(runs, first, &run); /* says which there are */
+        if (status != OCT_OK && !(status == OCT_STATUS_NOT_FOUND && out->n > before)) {
             return cli_fail(cli, status);
-        }
-        for (size_t a = before, b = out->n - 1; a < b; a++, b--) { /* the oldest first */
-            const int64_t number = out->at[a];
-            out->at[a] = out->at[b];
-            out->at[b] = number;
         }
     }
     return CLI_DONE;
@@ -225,62 +240,34 @@ static void list_heads(struct cli_table *table, const struct columns *columns) {
     cli_table_init(table, heads);
 }
 
-static oct_status each_run(struct oct_runs *runs, const struct numbers *numbers,
-                           struct columns *columns, struct cli_table *table,
-                           struct cli_json *list) {
-    struct oct_run run;
-    for (size_t i = 0; i < numbers->n; i++) {
-        oct_status status = oct_runs_find(runs, numbers->at[i], &run);
-        if (status == OCT_STATUS_NOT_FOUND) {
-            continue; /* deleted meanwhile */
-        }
-        if (status != OCT_OK) {
-            return status;
-        }
-        columns->has_labels |= run.label[0] != '\0';
-        if (list) {
-            cli_json_add(list, runs_json(&run));
-        } else if (table) {
-            list_row(table, &run, columns);
-        }
-    }
-    return OCT_OK;
-}
-
-static oct_status print_list(struct oct_runs *runs, const struct numbers *numbers, FILE *out) {
+static void print_list(const struct listing *list, FILE *out) {
     const int width = cli_width(out, 0);
     struct columns columns = {.is_wide = width == 0 || width >= 120};
     struct cli_table table;
-    oct_status status = each_run(runs, numbers, &columns, NULL, NULL);
-    if (status != OCT_OK) {
-        return status;
+    for (size_t i = 0; i < list->n; i++) {
+        columns.has_labels |= list->at[i].run.label[0] != '\0';
     }
     list_heads(&table, &columns);
-    status = each_run(runs, numbers, &columns, &table, NULL);
-    if (status == OCT_OK) {
-        cli_table_print(&table, out);
+    for (size_t i = 0; i < list->n; i++) {
+        list_row(&table, &list->at[i].run, &columns);
     }
+    cli_table_print(&table, out);
     cli_table_fini(&table);
-    return status;
 }
 
-static int print_list_json(const struct cli *cli, struct oct_runs *runs,
-                           const struct numbers *numbers, const char *path) {
-    struct cli_json *root = cli_json_object(), *list = cli_json_array();
-    struct columns columns = {0};
-    oct_status status = each_run(runs, numbers, &columns, NULL, list);
-    cli_json_text(root, "db", path);
-    cli_json_put(root, "runs", list);
-    if (status != OCT_OK) {
-        cli_json_destroy(root);
-        return cli_fail(cli, status);
+static int print_list_json(const struct listing *list, const char *path) {
+    struct cli_json *root = cli_json_object(), *array = cli_json_array();
+    for (size_t i = 0; i < list->n; i++) {
+        cli_json_add(array, runs_json(&list->at[i].run));
     }
+    cli_json_text(root, "db", path);
+    cli_json_put(root, "runs", array);
     return cli_json_print(root);
 }
 
 static int list_runs(const struct cli *cli, struct oct_runs *runs, const char *path) {
     struct runs_filter filter;
-    struct numbers numbers = {0};
+    struct listing list = {.at = NULL};
     int sort = 0, code = find_sort(cli, &sort);
     if (code != CLI_DONE) {
         return code;
@@ -288,37 +275,40 @@ static int list_runs(const struct cli *cli, struct oct_runs *runs, const char *p
     code = runs_filter_read(&filter, cli, cli_own(cli, "where"));
     if (code == CLI_DONE) {
         oct_status status =
-            select_runs(runs, &filter, sort, (size_t)cli_own_number(cli, "limit"), &numbers);
+            select_runs(runs, &filter, sort, (size_t)cli_own_number(cli, "limit"), &list);
         if (status != OCT_OK) {
             code = cli_fail(cli, status);
         } else if (cli->json) {
-            code = print_list_json(cli, runs, &numbers, path);
-        } else if (numbers.n == 0 && filter.n > 0) {
+            code = print_list_json(&list, path);
+        } else if (list.n == 0 && filter.n > 0) {
             printf("no run in %s fits\n", path);
-        } else if (numbers.n == 0) {
+        } else if (list.n == 0) {
             printf("no runs in %s yet; octet train adds one\n", path);
         } else {
-            status = print_list(runs, &numbers, stdout);
-            code = status == OCT_OK ? CLI_DONE : cli_fail(cli, status);
+            print_list(&list, stdout);
         }
     }
     runs_filter_fini(&filter);
-    numbers_fini(&numbers);
+    listing_fini(&list);
     return code;
 }
 
 static int show_words(const struct cli *cli, struct oct_runs *runs, const char *path) {
-    struct numbers numbers = {0};
-    int code = read_words(cli, runs, &numbers);
-    if (code == CLI_DONE && numbers.n == 1) {
-        code = runs_show(cli, runs, path, numbers.at[0]);
-    } else if (code == CLI_DONE && numbers.n > RUNS_COMPARE_MOST) {
-        code = cli_usage(cli, "%zu runs are too many to stand side by side; expected up to %d",
-                         numbers.n, RUNS_COMPARE_MOST);
-    } else if (code == CLI_DONE) {
-        code = runs_compare(cli, runs, path, numbers.at, (int)numbers.n);
+    struct listing list = {.at = NULL};
+    int64_t numbers[RUNS_COMPARE_MOST];
+    int code = read_words(cli, runs, &list);
+    for (size_t i = 0; i < list.n && i < RUNS_COMPARE_MOST; i++) {
+        numbers[i] = list.at[i].run.number;
     }
-    numbers_fini(&numbers);
+    if (code == CLI_DONE && list.n == 1) {
+        code = runs_show(cli, runs, path, numbers[0]);
+    } else if (code == CLI_DONE && list.n > RUNS_COMPARE_MOST) {
+        code = cli_usage(cli, "%zu runs are too many to stand side by side; expected up to %d",
+                         list.n, RUNS_COMPARE_MOST);
+    } else if (code == CLI_DONE) {
+        code = runs_compare(cli, runs, path, numbers, (int)list.n);
+    }
+    listing_fini(&list);
     return code;
 }
 
@@ -436,19 +426,16 @@ const struct cli_command cli_runs = {
 /* --- octet runs delete ---------------------------------------------------------------------- */
 
 /* The person at the terminal, or --yes. */
-static int confirm(const struct cli *cli, struct oct_runs *runs, const struct numbers *numbers) {
+static int confirm(const struct cli *cli, const struct listing *list) {
     if (cli_own(cli, "yes")) {
         return CLI_DONE;
     }
     if (cli->json || !isatty(STDIN_FILENO) || !isatty(STDERR_FILENO)) {
         return cli_usage(cli, "there is nobody to ask: give --yes");
     }
-    oct_status status = print_list(runs, numbers, stderr);
-    if (status != OCT_OK) {
-        return cli_fail(cli, status);
-    }
     char answer[16] = "";
-    fprintf(stderr, "delete %s? [y/N] ", numbers->n == 1 ? "this run" : "these runs");
+    print_list(list, stderr);
+    fprintf(stderr, "delete %s? [y/N] ", list->n == 1 ? "this run" : "these runs");
     fflush(stderr);
     if (!fgets(answer, sizeof answer, stdin) || (answer[0] != 'y' && answer[0] != 'Y')) {
         fputs("nothing was deleted\n", stderr);
@@ -457,45 +444,35 @@ static int confirm(const struct cli *cli, struct oct_runs *runs, const struct nu
     return CLI_DONE;
 }
 
-/* All of them are there, and none of them would go on writing. */
-static int check_deletable(const struct cli *cli, struct oct_runs *runs,
-                           const struct numbers *numbers) {
-    for (size_t i = 0; i < numbers->n; i++) {
-        struct oct_run run;
-        oct_status status = oct_runs_find(runs, numbers->at[i], &run);
-        if (status != OCT_OK) {
-            return cli_fail(cli, status);
-        }
-        if (strcmp(run.outcome, "running") == 0) {
-            return cli_error(cli, CLI_FAILED, OCT_STATUS_INVALID,
-                             "run %lld is running; stop it first", (long long)run.number);
-        }
-    }
-    return CLI_DONE;
-}
-
 static int delete_runs(const struct cli *cli, struct oct_runs *runs, const char *path,
-                       const struct numbers *numbers) {
-    int code = check_deletable(cli, runs, numbers);
-    if (code == CLI_DONE && numbers->n > 0) {
-        code = confirm(cli, runs, numbers);
+                       const struct listing *list) {
+    int code = CLI_DONE;
+    for (size_t i = 0; i < list->n && code == CLI_DONE; i++) { /* one that would go on writing */
+        if (strcmp(list->at[i].run.outcome, "running") == 0) {
+            code =
+                cli_error(cli, CLI_FAILED, OCT_STATUS_INVALID, "run %lld is running; stop it first",
+                          (long long)list->at[i].run.number);
+        }
     }
-    struct cli_json *root = cli_json_object(), *list = cli_json_array();
-    for (size_t i = 0; code == CLI_DONE && i < numbers->n; i++) {
-        oct_status status = oct_runs_delete(runs, numbers->at[i]);
+    if (code == CLI_DONE && list->n > 0) {
+        code = confirm(cli, list);
+    }
+    struct cli_json *root = cli_json_object(), *array = cli_json_array();
+    for (size_t i = 0; code == CLI_DONE && i < list->n; i++) {
+        oct_status status = oct_runs_delete(runs, list->at[i].run.number);
         if (status != OCT_OK && status != OCT_STATUS_NOT_FOUND) {
             code = cli_fail(cli, status);
         }
-        cli_json_add_int(list, numbers->at[i]);
+        cli_json_add_int(array, list->at[i].run.number);
     }
     cli_json_text(root, "db", path);
-    cli_json_put(root, "deleted", list);
+    cli_json_put(root, "deleted", array);
     if (code == CLI_DONE && cli->json) {
         return cli_json_print(root);
     }
     cli_json_destroy(root);
     if (code == CLI_DONE && !cli->quiet) {
-        printf("%zu run%s deleted from %s\n", numbers->n, numbers->n == 1 ? "" : "s", path);
+        printf("%zu run%s deleted from %s\n", list->n, list->n == 1 ? "" : "s", path);
     }
     return code;
 }
@@ -504,7 +481,7 @@ static int delete_command(struct cli *cli) {
     struct cli_database database;
     struct oct_runs *runs = NULL;
     struct runs_filter filter = {.text = NULL};
-    struct numbers numbers = {0};
+    struct listing list = {.at = NULL};
     const char *text = cli_own(cli, "where");
     int code = check_words(cli);
     if (code == CLI_DONE && (cli->n_words > 0) == (text != NULL)) {
@@ -517,18 +494,18 @@ static int delete_command(struct cli *cli) {
         code = open_database(cli, &database, &runs);
     }
     if (code == CLI_DONE && runs) {
-        code = read_words(cli, runs, &numbers);
+        code = read_words(cli, runs, &list);
         if (code == CLI_DONE && text) {
-            oct_status status = select_runs(runs, &filter, 0, SIZE_MAX, &numbers);
+            oct_status status = select_runs(runs, &filter, 0, SIZE_MAX, &list);
             code = status == OCT_OK ? CLI_DONE : cli_fail(cli, status);
         }
         if (code == CLI_DONE) {
-            code = delete_runs(cli, runs, database.path, &numbers);
+            code = delete_runs(cli, runs, database.path, &list);
         }
     }
     oct_runs_close(runs);
     runs_filter_fini(&filter);
-    numbers_fini(&numbers);
+    listing_fini(&list);
     return code;
 }
 

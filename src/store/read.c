@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* read.c - what the database knows: runs, epochs, options, nodes, edges, classes.
  *
- * Things are handed out one by one, by index. The place after the last one handed out is remembered
- * by its key, so that going through all of them does not count from the start each time.
+ * Things are handed out one by one, by index, and mostly in order. So the next run is found by the
+ * number of the last one, not by counting from the start; and of nodes, edges and classes, which may
+ * be thousands, asking for the first reads all of them.
  */
 #include <octet/runs.h>
 
@@ -10,18 +11,22 @@
 
 #include "store/store.h"
 
-#include <math.h>
 #include <string.h>
 
 /* --- runs ------------------------------------------------------------------------------------ */
 
-/* What a run ended with and, beside it, its last epoch. */
+/* What a run ended with, the options that were set (where it is kept says nothing about it), and its
+ * last epoch. */
 #define SELECT_RUN                                                                                 \
     "SELECT r.number, r.started, r.version, r.outcome, r.n_epochs, r.has_result,"                  \
     " r.epochs, r.seconds, r.accuracy, r.accuracy_nodes, r.accuracy_least, r.accuracy_most,"       \
     " r.loss, r.train_loss, r.consensus_distance, r.samples_per_s, r.bytes_sent, r.bytes_final,"   \
     " r.bytes_dense, r.n_parameters, r.model_sha256, r.gossip_share, r.process, r.cpu, r.cores,"   \
     " r.threads, r.level, r.system, r.compiler,"                                                   \
+    " (SELECT group_concat('--' || name || ' ' || value, ' ') FROM"                                \
+    "  (SELECT name, value FROM options WHERE run = r.number AND is_set AND name NOT IN"           \
+    "   ('checkpoint', 'every', 'resume', 'db', 'record', 'label') ORDER BY position)),"           \
+    " (SELECT value FROM options WHERE run = r.number AND name = 'label'),"                        \
     " e.epoch, e.seconds, e.accuracy, e.loss, e.train_loss, e.consensus_distance,"                 \
     " e.samples_per_s, e.bytes_sent"                                                               \
     " FROM runs r LEFT JOIN epochs e ON e.run = r.number"                                          \
@@ -57,6 +62,8 @@ enum column {
     LEVEL,
     SYSTEM,
     COMPILER,
+    OPTIONS,
+    LABEL,
     LAST_EPOCH,
     LAST_SECONDS,
     LAST_ACCURACY,
@@ -66,37 +73,6 @@ enum column {
     LAST_SPEED,
     LAST_BYTES_SENT,
 };
-
-/* Where a run is kept says nothing about the run. */
-static oct_status read_options(struct oct_runs *runs, int64_t number) {
-    sqlite3_stmt *row;
-    oct__text_clear(&runs->options);
-    oct__text_clear(&runs->label);
-    OCT_TRY(oct__text_add(&runs->options, "%s", ""));
-    OCT_TRY(oct__text_add(&runs->label, "%s", ""));
-    OCT_TRY(oct__runs_row(runs, &row,
-                          "SELECT name, value FROM options WHERE run = ? AND is_set AND name NOT IN"
-                          " ('checkpoint', 'every', 'resume', 'db', 'record') ORDER BY position",
-                          "i", number));
-    oct_status status = OCT_OK;
-    int code = row ? SQLITE_ROW : SQLITE_DONE;
-    while (code == SQLITE_ROW && status == OCT_OK) {
-        const char *name = (const char *)sqlite3_column_text(row, 0);
-        const char *value = (const char *)sqlite3_column_text(row, 1);
-        if (name && strcmp(name, "label") == 0) {
-            status = oct__text_add(&runs->label, "%s", value ? value : "");
-        } else {
-            status = oct__text_add(&runs->options, "%s--%s %s", runs->options.n_bytes ? " " : "",
-                                   name ? name : "", value ? value : "");
-        }
-        code = sqlite3_step(row);
-    }
-    if (status == OCT_OK && code != SQLITE_ROW && code != SQLITE_DONE) {
-        status = oct__runs_refuse(runs, code);
-    }
-    oct__runs_done(row);
-    return status;
-}
 
 static const char *column_text(sqlite3_stmt *row, int column) {
     const unsigned char *text = sqlite3_column_text(row, column);
@@ -141,6 +117,8 @@ static oct_status read_run(struct oct_runs *runs, sqlite3_stmt *row, struct oct_
     OCT_TRY(read_machine(runs, row));
     OCT_TRY(oct__runs_text_at(row, RUN_VERSION, &runs->version));
     OCT_TRY(oct__runs_text_at(row, SUM, &runs->sum));
+    OCT_TRY(oct__runs_text_at(row, OPTIONS, &runs->options));
+    OCT_TRY(oct__runs_text_at(row, LABEL, &runs->label));
     struct oct_run run = {
         .number = sqlite3_column_int64(row, NUMBER),
         .started = sqlite3_column_int64(row, STARTED),
@@ -148,6 +126,8 @@ static oct_status read_run(struct oct_runs *runs, sqlite3_stmt *row, struct oct_
         .outcome = runs->outcome.at,
         .version = runs->version.at,
         .machine = runs->machine.at,
+        .label = runs->label.at,
+        .options = runs->options.at,
         .epochs = oct__runs_int_at(row, ended ? EPOCHS : LAST_EPOCH),
         .n_epochs = oct__runs_int_at(row, N_EPOCHS),
         .has_result = ended || has_epoch,
@@ -166,9 +146,6 @@ static oct_status read_run(struct oct_runs *runs, sqlite3_stmt *row, struct oct_
         .n_parameters = sqlite3_column_int64(row, N_PARAMETERS),
         .model_sha256 = has_sum ? runs->sum.at : NULL,
     };
-    OCT_TRY(read_options(runs, run.number));
-    run.options = runs->options.at;
-    run.label = runs->label.at;
     *out = run;
     return OCT_OK;
 }
@@ -305,13 +282,78 @@ oct_status oct_runs_option_find(struct oct_runs *runs, int64_t number, const cha
 
 /* --- nodes, edges, classes ------------------------------------------------------------------- */
 
-/* `epoch`, or the last one there is; 0 when there is none. */
-static oct_status resolve(struct oct_runs *runs, int64_t number, int epoch, int *last, int *out) {
-    sqlite3_stmt *row;
-    OCT_TRY(oct__runs_row(runs, &row, "SELECT max(epoch) FROM epochs WHERE run = ?", "i", number));
-    *last = row ? oct__runs_int_at(row, 0) : 0;
+/* Whether the list has what is asked for: the first of a list is always read anew. */
+static int is_there(const struct oct__runs_list *list, int64_t number, int epoch, int64_t index) {
+    return index > 0 && list->number == number && list->epoch == epoch;
+}
+
+/* One more item at the list's end. */
+static oct_status add_item(struct oct__runs_list *list, size_t bytes, void **out) {
+    OCT_TRY(oct__alloc_grow(&list->items, &list->capacity, list->n + 1, bytes, "a list"));
+    *out = (char *)list->items + list->n++ * bytes;
+    return OCT_OK;
+}
+
+typedef oct_status read_row_fn(sqlite3_stmt *row, struct oct__runs_list *list);
+
+/* All rows of a query, from its first. */
+static oct_status read_rows(struct oct_runs *runs, sqlite3_stmt *row, struct oct__runs_list *list,
+                            read_row_fn *read) {
+    oct_status status = OCT_OK;
+    int code = row ? SQLITE_ROW : SQLITE_DONE;
+    while (status == OCT_OK && code == SQLITE_ROW) {
+        status = read(row, list);
+        code = status == OCT_OK ? sqlite3_step(row) : code;
+    }
+    if (status == OCT_OK && code != SQLITE_DONE) {
+        status = oct__runs_refuse(runs, code);
+    }
     oct__runs_done(row);
-    *out = epoch > 0 ? epoch : *last;
+    return status;
+}
+
+static void begin_list(struct oct__runs_list *list) {
+    list->number = 0;
+    list->n = 0;
+}
+
+static void end_list(struct oct__runs_list *list, int64_t number, int epoch) {
+    list->number = number;
+    list->epoch = epoch;
+}
+
+static oct_status read_node(sqlite3_stmt *row, struct oct__runs_list *list) {
+    void *item;
+    OCT_TRY(add_item(list, sizeof(struct oct_run_node), &item));
+    *(struct oct_run_node *)item = (struct oct_run_node){
+        .node = oct__runs_int_at(row, 0),
+        .n_samples = sqlite3_column_int64(row, 1),
+        .accuracy = oct__runs_real_at(row, 2),
+        .train_loss = oct__runs_real_at(row, 3),
+        .train_accuracy = oct__runs_real_at(row, 4),
+        .consensus_distance = oct__runs_real_at(row, 5),
+        .bytes_sent = oct__runs_count_at(row, 6),
+    };
+    return OCT_OK;
+}
+
+/* With epoch 0, which is the last, nodes are there even when no epoch is. */
+static oct_status read_nodes(struct oct_runs *runs, int64_t number, int epoch) {
+    sqlite3_stmt *row;
+    begin_list(&runs->nodes);
+    OCT_TRY(oct__runs_row(runs, &row,
+                          "WITH asked AS (SELECT max(epoch) AS last,"
+                          " CASE WHEN ?2 > 0 THEN ?2 ELSE max(epoch) END AS epoch"
+                          " FROM epochs WHERE run = ?1)"
+                          " SELECT n.node, n.n_samples,"
+                          " CASE WHEN a.last IS a.epoch THEN n.accuracy END,"
+                          " e.train_loss, e.train_accuracy, e.consensus_distance, e.bytes_sent"
+                          " FROM asked a, nodes n LEFT JOIN node_epochs e"
+                          " ON e.run = n.run AND e.epoch = a.epoch AND e.node = n.node"
+                          " WHERE n.run = ?1 AND (?2 = 0 OR e.node IS NOT NULL) ORDER BY n.node",
+                          "ii", number, (int64_t)epoch));
+    OCT_TRY(read_rows(runs, row, &runs->nodes, read_node));
+    end_list(&runs->nodes, number, epoch);
     return OCT_OK;
 }
 
@@ -320,31 +362,40 @@ oct_status oct_runs_node_at(struct oct_runs *runs, int64_t number, int epoch, in
     if (!runs || !out) {
         OCT_FAIL(INVALID, "reading a node needs a database and a place");
     }
-    sqlite3_stmt *row;
-    int last, which;
-    OCT_TRY(resolve(runs, number, epoch, &last, &which));
-    OCT_TRY(oct__runs_row(runs, &row,
-                          "SELECT n.n_samples, n.accuracy, e.train_loss, e.train_accuracy,"
-                          " e.consensus_distance, e.bytes_sent, e.epoch"
-                          " FROM nodes n LEFT JOIN node_epochs e"
-                          " ON e.run = n.run AND e.epoch = ? AND e.node = n.node"
-                          " WHERE n.run = ? AND n.node = ?",
-                          "iii", (int64_t)which, number, (int64_t)node));
-    if (!row || (epoch > 0 && sqlite3_column_type(row, 6) == SQLITE_NULL)) {
-        oct__runs_done(row);
+    if (!is_there(&runs->nodes, number, epoch, node)) {
+        OCT_TRY(read_nodes(runs, number, epoch));
+    }
+    if (node < 0 || (size_t)node >= runs->nodes.n) {
         OCT_FAIL(NOT_FOUND, "%s: run %lld has no node %d%s on record", oct__runs_shown(runs),
                  (long long)number, node, epoch > 0 ? " of that epoch" : "");
     }
-    *out = (struct oct_run_node){
-        .node = node,
-        .n_samples = sqlite3_column_int64(row, 0),
-        .accuracy = which == last ? oct__runs_real_at(row, 1) : (double)NAN,
-        .train_loss = oct__runs_real_at(row, 2),
-        .train_accuracy = oct__runs_real_at(row, 3),
-        .consensus_distance = oct__runs_real_at(row, 4),
-        .bytes_sent = oct__runs_count_at(row, 5),
+    *out = ((const struct oct_run_node *)runs->nodes.items)[node];
+    return OCT_OK;
+}
+
+static oct_status read_edge(sqlite3_stmt *row, struct oct__runs_list *list) {
+    void *item;
+    OCT_TRY(add_item(list, sizeof(struct oct_run_edge), &item));
+    *(struct oct_run_edge *)item = (struct oct_run_edge){
+        .from = oct__runs_int_at(row, 0),
+        .to = oct__runs_int_at(row, 1),
+        .bytes = oct__runs_count_at(row, 2),
+        .messages = oct__runs_count_at(row, 3),
     };
-    oct__runs_done(row);
+    return OCT_OK;
+}
+
+static oct_status read_edges(struct oct_runs *runs, int64_t number, int epoch) {
+    sqlite3_stmt *row;
+    begin_list(&runs->edges);
+    OCT_TRY(oct__runs_row(runs, &row,
+                          "SELECT sender, receiver, bytes, messages FROM edges WHERE run = ?1"
+                          " AND epoch = CASE WHEN ?2 > 0 THEN ?2 ELSE"
+                          " (SELECT max(epoch) FROM epochs WHERE run = ?1) END"
+                          " ORDER BY sender, receiver",
+                          "ii", number, (int64_t)epoch));
+    OCT_TRY(read_rows(runs, row, &runs->edges, read_edge));
+    end_list(&runs->edges, number, epoch);
     return OCT_OK;
 }
 
@@ -353,40 +404,42 @@ oct_status oct_runs_edge_at(struct oct_runs *runs, int64_t number, int epoch, in
     if (!runs || !out) {
         OCT_FAIL(INVALID, "reading an edge needs a database and a place");
     }
-    sqlite3_stmt *row = NULL;
-    int last, which;
-    OCT_TRY(resolve(runs, number, epoch, &last, &which));
-    if (index > 0 && runs->edge_at.number == number && runs->edge_at.epoch == which &&
-        index == runs->edge_at.index + 1) {
-        OCT_TRY(oct__runs_row(runs, &row,
-                              "SELECT sender, receiver, bytes, messages FROM edges"
-                              " WHERE run = ? AND epoch = ? AND (sender, receiver) > (?, ?)"
-                              " ORDER BY sender, receiver LIMIT 1",
-                              "iiii", number, (int64_t)which, (int64_t)runs->edge_at.from,
-                              (int64_t)runs->edge_at.to));
-    } else if (index >= 0) {
-        OCT_TRY(oct__runs_row(runs, &row,
-                              "SELECT sender, receiver, bytes, messages FROM edges"
-                              " WHERE run = ? AND epoch = ? ORDER BY sender, receiver"
-                              " LIMIT 1 OFFSET ?",
-                              "iii", number, (int64_t)which, index));
+    if (!is_there(&runs->edges, number, epoch, index)) {
+        OCT_TRY(read_edges(runs, number, epoch));
     }
-    if (!row) {
-        OCT_FAIL(NOT_FOUND, "%s: run %lld has no more than %lld edges on record",
-                 oct__runs_shown(runs), (long long)number, (long long)index);
+    if (index < 0 || (uint64_t)index >= runs->edges.n) {
+        OCT_FAIL(NOT_FOUND, "%s: run %lld has no more than %zu edges on record",
+                 oct__runs_shown(runs), (long long)number, runs->edges.n);
     }
-    *out = (struct oct_run_edge){
-        .from = oct__runs_int_at(row, 0),
-        .to = oct__runs_int_at(row, 1),
-        .bytes = oct__runs_count_at(row, 2),
-        .messages = oct__runs_count_at(row, 3),
-    };
-    oct__runs_done(row);
-    runs->edge_at.index = index;
-    runs->edge_at.number = number;
-    runs->edge_at.epoch = which;
-    runs->edge_at.from = out->from;
-    runs->edge_at.to = out->to;
+    *out = ((const struct oct_run_edge *)runs->edges.items)[index];
+    return OCT_OK;
+}
+
+/* The row of a class that the node has some of; those between have none. */
+static oct_status read_class(sqlite3_stmt *row, struct oct__runs_list *list) {
+    const int64_t label = sqlite3_column_int64(row, 0), n_classes = sqlite3_column_int64(row, 2);
+    void *item;
+    while ((int64_t)list->n < n_classes) { /* with the first row */
+        OCT_TRY(add_item(list, sizeof(int64_t), &item));
+        *(int64_t *)item = 0;
+    }
+    if (label >= 0 && label < (int64_t)list->n) {
+        ((int64_t *)list->items)[label] = sqlite3_column_int64(row, 1);
+    }
+    return OCT_OK;
+}
+
+static oct_status read_classes(struct oct_runs *runs, int64_t number, int node) {
+    sqlite3_stmt *row;
+    begin_list(&runs->classes);
+    OCT_TRY(oct__runs_row(runs, &row,
+                          "SELECT coalesce(c.label, -1), c.n_samples, min(r.n_classes, 1000000)"
+                          " FROM runs r JOIN nodes n ON n.run = r.number AND n.node = ?2"
+                          " LEFT JOIN classes c ON c.run = n.run AND c.node = n.node"
+                          " WHERE r.number = ?1 ORDER BY c.label",
+                          "ii", number, (int64_t)node));
+    OCT_TRY(read_rows(runs, row, &runs->classes, read_class));
+    end_list(&runs->classes, number, node);
     return OCT_OK;
 }
 
@@ -395,20 +448,14 @@ oct_status oct_runs_class_at(struct oct_runs *runs, int64_t number, int node, in
     if (!runs || !count) {
         OCT_FAIL(INVALID, "reading a class needs a database and a place");
     }
-    sqlite3_stmt *row;
-    OCT_TRY(oct__runs_row(runs, &row,
-                          "SELECT coalesce(c.n_samples, 0) FROM runs r"
-                          " JOIN nodes n ON n.run = r.number AND n.node = ?1"
-                          " LEFT JOIN classes c ON c.run = r.number AND c.node = ?1"
-                          " AND c.label = ?2"
-                          " WHERE r.number = ?3 AND ?2 >= 0 AND ?2 < r.n_classes",
-                          "iii", (int64_t)node, (int64_t)label, number));
-    if (!row) {
+    if (!is_there(&runs->classes, number, node, label)) {
+        OCT_TRY(read_classes(runs, number, node));
+    }
+    if (label < 0 || (size_t)label >= runs->classes.n) {
         OCT_FAIL(NOT_FOUND, "%s: run %lld has no class %d of node %d on record",
                  oct__runs_shown(runs), (long long)number, label, node);
     }
-    *count = sqlite3_column_int64(row, 0);
-    oct__runs_done(row);
+    *count = ((const int64_t *)runs->classes.items)[label];
     return OCT_OK;
 }
 

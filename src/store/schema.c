@@ -268,6 +268,9 @@ void oct_runs_close(struct oct_runs *runs) {
     for (size_t i = 0; i < OCT_COUNT_OF(texts); i++) {
         oct__text_fini(texts[i]);
     }
+    oct__free(runs->nodes.items);
+    oct__free(runs->edges.items);
+    oct__free(runs->classes.items);
     oct__free(runs->path);
     oct__free(runs);
 }

@@ -50,14 +50,19 @@ struct oct_runs {
     int n_ready;
     int has_kept; /* the tables of epochs that wait to be written are there */
 
-    /* where the last enumeration stands, so that the next row need not be counted to */
-    struct {
-        int64_t index, number; /* of oct_runs_at */
-    } run_at;
+    /* where oct_runs_at stands, so that the next run need not be counted to */
     struct {
         int64_t index, number;
-        int epoch, from, to;
-    } edge_at;
+    } run_at;
+
+    /* nodes and edges of an epoch, classes of a node: read all at once when the first is asked for,
+     * because a query costs more in locks than in rows */
+    struct oct__runs_list {
+        int64_t number; /* of the run; 0: nothing is here */
+        int epoch;      /* as it was asked for; of classes: the node */
+        void *items;
+        size_t n, capacity;
+    } nodes, edges, classes;
 
     struct oct__text outcome, version, options, sum, name, value, machine, label; /* handed out */
 };

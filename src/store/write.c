@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* write.c - a run goes into the database: begin, an epoch, the end; and out of it again.
  *
- * An epoch is put into tables in memory first and moved from there in one transaction. What cannot
- * be moved, because the file is locked or the disk is full, stays there and goes with the next epoch
- * or with the end: the trainer's figures have gone on by then, so they could not be asked again.
+ * An epoch that cannot be written, because the file is locked or the disk is full, is put into tables
+ * in memory and goes with the next one, or with the end: the trainer's figures have gone on by then,
+ * so they could not be asked again.
  */
 #include <octet/runs.h>
 
@@ -139,51 +139,65 @@ static void read_clips(const struct oct_trainer *trainer, double *clipped, doubl
     *zero = n[1] > 0 ? sums[1] / n[1] : (double)NAN;
 }
 
-static oct_status keep_edges(struct oct_runs *runs, int64_t run, int64_t epoch,
-                             const struct oct_trainer *trainer) {
+/* Where an epoch's rows go: into the file, or into the tables that wait. */
+struct target {
+    const char *epochs, *nodes, *edges;
+};
+
+#define INTO(verb, table, columns, values) verb " INTO " table " (" columns ") VALUES (" values ")"
+#define EPOCH_VALUES "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
+#define NODE_EPOCH_VALUES "?, ?, ?, ?, ?, ?, ?"
+#define EDGE_VALUES "?, ?, ?, ?, ?, ?"
+
+static const struct target file = {
+    INTO("INSERT OR REPLACE", "main.epochs", EPOCH_COLUMNS, EPOCH_VALUES),
+    INTO("INSERT OR REPLACE", "main.node_epochs", NODE_EPOCH_COLUMNS, NODE_EPOCH_VALUES),
+    INTO("INSERT OR REPLACE", "main.edges", EDGE_COLUMNS, EDGE_VALUES),
+};
+static const struct target memory = {
+    INTO("INSERT", "temp.kept_epochs", EPOCH_COLUMNS, EPOCH_VALUES),
+    INTO("INSERT", "temp.kept_nodes", NODE_EPOCH_COLUMNS, NODE_EPOCH_VALUES),
+    INTO("INSERT", "temp.kept_edges", EDGE_COLUMNS, EDGE_VALUES),
+};
+
+static oct_status insert_edges(struct oct_runs *runs, const struct target *to, int64_t run,
+                               int64_t epoch, const struct oct_trainer *trainer) {
     struct oct_traffic edge;
     if (oct_trainer_edge(trainer, OCT_RUNS_EDGES, &edge) == OCT_OK) {
         return OCT_OK; /* too many */
     }
     for (int64_t i = 0; oct_trainer_edge(trainer, i, &edge) == OCT_OK; i++) {
-        OCT_TRY(oct__runs_execute(
-            runs, NULL, "INSERT INTO temp.kept_edges (" EDGE_COLUMNS ") VALUES (?, ?, ?, ?, ?, ?)",
-            "iiiiuu", run, epoch, (int64_t)edge.from, (int64_t)edge.to, edge.bytes, edge.messages));
+        OCT_TRY(oct__runs_execute(runs, NULL, to->edges, "iiiiuu", run, epoch, (int64_t)edge.from,
+                                  (int64_t)edge.to, edge.bytes, edge.messages));
     }
     return OCT_OK;
 }
 
-static oct_status keep_nodes(struct oct_runs *runs, int64_t run, int64_t epoch,
-                             const struct oct_trainer *trainer) {
+static oct_status insert_node_epochs(struct oct_runs *runs, const struct target *to, int64_t run,
+                                     int64_t epoch, const struct oct_trainer *trainer) {
     struct oct_node node;
     if (oct_trainer_node(trainer, OCT_RUNS_NODES, &node) == OCT_OK) {
         return OCT_OK; /* too many */
     }
     for (int i = 0; oct_trainer_node(trainer, i, &node) == OCT_OK; i++) {
-        OCT_TRY(oct__runs_execute(runs, NULL,
-                                  "INSERT INTO temp.kept_nodes (" NODE_EPOCH_COLUMNS
-                                  ") VALUES (?, ?, ?, ?, ?, ?, ?)",
-                                  "iiirrru", run, epoch, (int64_t)i, node.loss, node.accuracy,
-                                  node.consensus_distance, node.bytes_sent));
+        OCT_TRY(oct__runs_execute(runs, NULL, to->nodes, "iiirrru", run, epoch, (int64_t)i,
+                                  node.loss, node.accuracy, node.consensus_distance,
+                                  node.bytes_sent));
     }
     return OCT_OK;
 }
 
-/* Puts an epoch into the tables in memory. */
-static oct_status keep_epoch(struct oct_runs *runs, int64_t run, const struct oct_progress *p,
-                             const struct oct_trainer *trainer) {
+static oct_status insert_epoch(struct oct_runs *runs, const struct target *to, int64_t run,
+                               const struct oct_progress *p, const struct oct_trainer *trainer) {
     double clipped, zero;
     read_clips(trainer, &clipped, &zero);
-    OCT_TRY(oct__runs_execute(runs, NULL,
-                              "INSERT INTO temp.kept_epochs (" EPOCH_COLUMNS
-                              ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                              "iiirrrrrrrrurr", run, (int64_t)p->epoch, p->step, p->seconds,
-                              p->loss, p->accuracy, p->test_loss, p->test_accuracy,
-                              p->consensus_distance, p->learning_rate, p->samples_per_s,
-                              p->bytes_sent, clipped, zero));
+    OCT_TRY(oct__runs_execute(runs, NULL, to->epochs, "iiirrrrrrrrurr", run, (int64_t)p->epoch,
+                              p->step, p->seconds, p->loss, p->accuracy, p->test_loss,
+                              p->test_accuracy, p->consensus_distance, p->learning_rate,
+                              p->samples_per_s, p->bytes_sent, clipped, zero));
     if (trainer) {
-        OCT_TRY(keep_nodes(runs, run, p->epoch, trainer));
-        OCT_TRY(keep_edges(runs, run, p->epoch, trainer));
+        OCT_TRY(insert_node_epochs(runs, to, run, p->epoch, trainer));
+        OCT_TRY(insert_edges(runs, to, run, p->epoch, trainer));
     }
     return OCT_OK;
 }
@@ -207,26 +221,49 @@ static oct_status move_kept(struct oct_runs *runs, int64_t run) {
     return oct__runs_execute(runs, NULL, "DELETE FROM temp.kept_edges WHERE run = ?", "i", run);
 }
 
+/* Those that wait, and this one, into the file. */
+static oct_status write_epoch(struct oct_runs *runs, int64_t run,
+                              const struct oct_progress *progress,
+                              const struct oct_trainer *trainer) {
+    OCT_TRY(oct__runs_begin_write(runs));
+    oct_status status = runs->has_kept ? move_kept(runs, run) : OCT_OK;
+    if (status == OCT_OK) {
+        status = insert_epoch(runs, &file, run, progress, trainer);
+    }
+    return oct__runs_end_write(runs, status);
+}
+
+/* This one into memory, whole or not at all. */
+static oct_status keep_epoch(struct oct_runs *runs, int64_t run,
+                             const struct oct_progress *progress,
+                             const struct oct_trainer *trainer) {
+    OCT_TRY(make_kept_tables(runs));
+    OCT_TRY(oct__runs_execute(runs, NULL, "SAVEPOINT keeping", ""));
+    oct_status status = insert_epoch(runs, &memory, run, progress, trainer);
+    if (status != OCT_OK) {
+        sqlite3_exec(runs->db, "ROLLBACK TO keeping", NULL, NULL, NULL);
+    }
+    sqlite3_exec(runs->db, "RELEASE keeping", NULL, NULL, NULL);
+    return status;
+}
+
 oct_status oct_runs_epoch(struct oct_runs *runs, int64_t run, const struct oct_progress *progress,
                           const struct oct_trainer *trainer) {
     if (!runs || !progress) {
         OCT_FAIL(INVALID, "noting an epoch needs a database and the epoch's progress");
     }
-    OCT_TRY(make_kept_tables(runs));
-    OCT_TRY(oct__runs_execute(runs, NULL, "SAVEPOINT keeping", ""));
-    oct_status status = keep_epoch(runs, run, progress, trainer);
-    if (status != OCT_OK) {
-        sqlite3_exec(runs->db, "ROLLBACK TO keeping", NULL, NULL, NULL);
-    }
-    sqlite3_exec(runs->db, "RELEASE keeping", NULL, NULL, NULL);
-    OCT_TRY(status);
     sqlite3_busy_timeout(runs->db, runs->n_waiting ? OCT_RUNS_IMPATIENCE_MS : runs->patience_ms);
-    status = oct__runs_begin_write(runs);
-    if (status == OCT_OK) {
-        status = oct__runs_end_write(runs, move_kept(runs, run));
-    }
+    oct_status status = write_epoch(runs, run, progress, trainer);
     sqlite3_busy_timeout(runs->db, runs->patience_ms);
-    runs->n_waiting = status == OCT_OK ? 0 : runs->n_waiting + 1;
+    if (status == OCT_OK) {
+        runs->n_waiting = 0;
+        return OCT_OK;
+    }
+    char why[OCT_DETAIL_BYTES];
+    oct__detail_take(why);
+    OCT_TRY(keep_epoch(runs, run, progress, trainer));
+    runs->n_waiting++;
+    oct__detail_give(why);
     return status;
 }
 
@@ -306,7 +343,8 @@ oct_status oct_runs_delete(struct oct_runs *runs, int64_t number) {
     if (!runs) {
         OCT_FAIL(INVALID, "deleting a run needs a database");
     }
-    runs->run_at.number = runs->edge_at.number = 0;
+    runs->run_at.number = 0;
+    runs->nodes.number = runs->edges.number = runs->classes.number = 0;
     OCT_TRY(oct__runs_begin_write(runs));
     return oct__runs_end_write(runs, delete_run(runs, number));
 }
