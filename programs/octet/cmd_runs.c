@@ -397,7 +397,7 @@ static const struct cli_example examples[] = {
 
 const struct cli_command cli_runs = {
     .name = "runs",
-    .arguments = "[NUMBER...]",
+    .arguments = "[N...]",
     .most_words = CLI_WORDS_MOST,
     .summary = "what was run, how it went, and how to run it again",
     .about =
@@ -526,7 +526,7 @@ static const struct cli_example delete_examples[] = {
 
 const struct cli_command cli_runs_delete = {
     .name = "runs delete",
-    .arguments = "[NUMBER...]",
+    .arguments = "[N...]",
     .most_words = CLI_WORDS_MOST,
     .summary = "take runs out of the database",
     .about = "Takes runs, and all that belongs to them, out of the database of runs: those with "

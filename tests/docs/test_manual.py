@@ -86,7 +86,7 @@ for name in ("NAME", "SYNOPSIS", "DESCRIPTION", "COMMANDS", "ENVIRONMENT", "EXIT
 commands = dict(re.findall(r"^\.Ss octet ([a-z ]+)\n(.*?)(?=^\.Ss |\Z)", sections["COMMANDS"],
                            re.M | re.S))
 overview = octet("help").out
-listed = re.findall(r"^  ([a-z]+(?: [a-z]+)?)(?: \[?[A-Z]+(?:\.[a-z]+)?\]?)? {2,}\S", overview.split("\nEvery")[0], re.M)
+listed = re.findall(r"^  ([a-z]+(?: [a-z]+)?)(?: \[?[A-Z]+(?:\.[a-z]+|\.{3})?\]?)? {2,}\S", overview.split("\nEvery")[0], re.M)
 equal(sorted(commands), sorted(listed), "commands of the man page and of the help")
 
 
