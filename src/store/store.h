@@ -33,8 +33,8 @@
 #define OCT_RUNS_NODES 1024
 #define OCT_RUNS_EDGES 16384
 
-/* Statements that are kept ready; a call uses a handful. */
-#define OCT_RUNS_STATEMENTS 40
+/* Statements that are kept ready: more than there are. */
+#define OCT_RUNS_STATEMENTS 64
 
 struct oct_runs {
     sqlite3 *db;

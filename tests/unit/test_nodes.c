@@ -88,7 +88,19 @@ static void too_many_nodes(void **state) {
 
 enum { N_NODES = 5, N_CLASSES = 4, N_SAMPLES = 61, N_EPOCHS = 3 };
 
-static struct oct_config *configure(const char *algorithm, const char *topology) {
+static const struct network {
+    const char *algorithm, *topology, *transport;
+} networks[] = {
+    {"sgp", "directed-ring", "inproc"},                      /* one graph */
+    {"sgp", "ring", "loopback"},                             /* messages that travel */
+    {"sgp", "one-peer-exponential", "inproc"},               /* some graphs, in turn */
+    {"choco", "one-peer-exponential", "inproc"},             /* a message for each edge */
+    {"sgp", "random-regular:degree=2,change=yes", "inproc"}, /* ever new ones */
+    {"allreduce", "ring", "inproc"},
+    {"none", "ring", "inproc"},
+};
+
+static struct oct_config *configure(const struct network *network) {
     const char *const pairs[][2] = {
         {"model", "resnet20:width=2,blocks=1"},
         {"data", "synthetic:samples=61,size=6,classes=4"},
@@ -100,8 +112,9 @@ static struct oct_config *configure(const char *algorithm, const char *topology)
         {"threads", "2"},
         {"final-gossip", "2"},
         {"momentum", "local"},
-        {"algorithm", algorithm},
-        {"topology", topology},
+        {"algorithm", network->algorithm},
+        {"topology", network->topology},
+        {"transport", network->transport},
         {"compress", "topk:0.9,values=int8"},
     };
     struct oct_config *config = NULL;
@@ -176,22 +189,12 @@ static int look(const struct oct_progress *p, void *context) {
     return 0;
 }
 
-static const struct {
-    const char *algorithm, *topology;
-} networks[] = {
-    {"sgp", "directed-ring"},                      /* one graph */
-    {"sgp", "one-peer-exponential"},               /* some, in turn */
-    {"sgp", "random-regular:degree=2,change=yes"}, /* ever new ones */
-    {"allreduce", "ring"},
-    {"none", "ring"},
-};
-
 static void they_add_up(void **state) {
     (void)state;
     for (size_t n = 0; n < OCT_COUNT_OF(networks); n++) {
         struct seen seen = {0};
         const struct oct_hooks hooks = {.progress = look, .progress_context = &seen};
-        struct oct_config *config = configure(networks[n].algorithm, networks[n].topology);
+        struct oct_config *config = configure(&networks[n]);
         struct oct_trainer *trainer = NULL;
         struct oct_result result;
         struct oct_node node;
@@ -217,7 +220,7 @@ static void they_add_up(void **state) {
 
 static void outside(void **state) {
     (void)state;
-    struct oct_config *config = configure("sgp", "ring");
+    struct oct_config *config = configure(&networks[1]);
     struct oct_trainer *trainer = NULL;
     struct oct_node node;
     struct oct_traffic edge;
@@ -259,12 +262,12 @@ static int count_down(const struct oct_progress *p, void *context) {
     return --*(int *)context == 0;
 }
 
-static void run_pieces(const char *algorithm, const char *topology, const char *path, int reports,
-                       int *n_stops, char out[OCT_SHA256_TEXT]) {
+static void run_pieces(const struct network *network, const char *path, int reports, int *n_stops,
+                       char out[OCT_SHA256_TEXT]) {
     for (int piece = 0;; piece++) {
         int left = reports;
         const struct oct_hooks hooks = {.progress = count_down, .progress_context = &left};
-        struct oct_config *config = configure(algorithm, topology);
+        struct oct_config *config = configure(network);
         struct oct_trainer *trainer = NULL;
         struct oct_result result;
         EXPECT_OK(oct_config_set(config, "checkpoint", path));
@@ -296,11 +299,11 @@ static void the_same_when_resumed(void **state) {
         char path[FOLDER_PATH + 32], whole[OCT_SHA256_TEXT], pieces[OCT_SHA256_TEXT];
         int n_stops = 0;
         snprintf(path, sizeof path, "%s/whole%zu", scratch.path, n);
-        run_pieces(networks[n].algorithm, networks[n].topology, path, 1 << 20, &n_stops, whole);
+        run_pieces(&networks[n], path, 1 << 20, &n_stops, whole);
         assert_int_equal(n_stops, 0);
         assert_int_equal(oct__folder_remove(path), 0);
         snprintf(path, sizeof path, "%s/pieces%zu", scratch.path, n);
-        run_pieces(networks[n].algorithm, networks[n].topology, path, 6, &n_stops, pieces);
+        run_pieces(&networks[n], path, 6, &n_stops, pieces);
         assert_int_equal(oct__folder_remove(path), 0);
         print_message("%s on %s: %.12s…, stopped %d times: %.12s…\n", networks[n].algorithm,
                       networks[n].topology, whole, n_stops, pieces);
@@ -346,7 +349,7 @@ static void rewrite(const char *path, const char *from, const char *to) {
 static struct oct_config *stopped(char *path, size_t bytes, const char *folder, char *manifest) {
     int left = 5; /* after the fifth step of seven */
     const struct oct_hooks hooks = {.progress = count_down, .progress_context = &left};
-    struct oct_config *config = configure("sgp", "directed-ring");
+    struct oct_config *config = configure(&networks[0]);
     struct oct_trainer *trainer = NULL;
     snprintf(path, bytes, "%s/kept", folder);
     oct__folder_remove(path);

@@ -373,6 +373,65 @@ static void a_real_run(void **state) {
     oct_runs_close(runs);
 }
 
+/* A run that is too large has what belongs to the whole of it, and no more. */
+static void large_runs(void **state) {
+    (void)state;
+    static const struct {
+        const char *nodes, *topology;
+        int64_t n_nodes, n_edges; /* on record */
+    } cases[] = {{"1025", "directed-ring", 0, 0}, {"130", "complete", 130, 0}};
+    struct oct_runs *runs = open_runs("large.db");
+    for (size_t i = 0; i < OCT_COUNT_OF(cases); i++) {
+        const char *const pairs[][2] = {{"model", "resnet20:width=1,blocks=1"},
+                                        {"data", "synthetic:samples=1025,size=4,classes=2"},
+                                        {"norm", "groupnorm"},
+                                        {"precision", "fp32"},
+                                        {"batch", "8"},
+                                        {"epochs", "1"},
+                                        {"momentum", "local"},
+                                        {"test-samples", "8"},
+                                        {"eval-nodes", "1"},
+                                        {"algorithm", "sgp"},
+                                        {"compress", "none"},
+                                        {"augment", "none"},
+                                        {"nodes", cases[i].nodes},
+                                        {"topology", cases[i].topology}};
+        struct oct_config *config = NULL;
+        struct oct_trainer *trainer = NULL;
+        struct oct_result result;
+        struct oct_run_node node;
+        struct oct_run_edge edge;
+        int64_t number, samples, n_nodes = 0, n_edges = 0;
+        EXPECT_OK(oct_config_create(&config));
+        for (size_t p = 0; p < OCT_COUNT_OF(pairs); p++) {
+            EXPECT_OK(oct_config_set(config, pairs[p][0], pairs[p][1]));
+        }
+        EXPECT_OK(oct_trainer_create(config, NULL, &trainer));
+        EXPECT_OK(oct_runs_begin(runs, config, trainer, &number));
+        EXPECT_OK(oct_trainer_run(trainer));
+        struct oct_progress progress = epoch_of(1);
+        EXPECT_OK(oct_runs_epoch(runs, number, &progress, trainer));
+        EXPECT_OK(oct_trainer_result(trainer, &result));
+        EXPECT_OK(oct_runs_end(runs, number, "done", &result, trainer));
+        while (oct_runs_node_at(runs, number, 0, (int)n_nodes, &node) == OCT_OK) {
+            n_nodes++;
+        }
+        while (oct_runs_edge_at(runs, number, 0, n_edges, &edge) == OCT_OK) {
+            n_edges++;
+        }
+        print_message("%s nodes, %s: %lld nodes and %lld edges on record, %llu bytes sent\n",
+                      cases[i].nodes, cases[i].topology, (long long)n_nodes, (long long)n_edges,
+                      (unsigned long long)result.bytes_sent);
+        assert_true(result.bytes_sent > 0);
+        assert_int_equal(n_nodes, cases[i].n_nodes);
+        assert_int_equal(n_edges, cases[i].n_edges);
+        assert_int_equal(oct_runs_class_at(runs, number, 0, 0, &samples) == OCT_OK, n_nodes > 0);
+        oct_trainer_destroy(trainer);
+        oct_config_destroy(config);
+    }
+    oct_runs_close(runs);
+}
+
 /* --- epochs that wait ------------------------------------------------------------------------ */
 
 /* Another connection keeps the file locked; then it lets go. */
@@ -574,6 +633,7 @@ int main(void) {
         cmocka_unit_test(version_1_that_cannot_be),
         cmocka_unit_test(version_1_where_nothing_may_be_written),
         cmocka_unit_test(a_real_run),
+        cmocka_unit_test(large_runs),
         cmocka_unit_test(locked_epochs_wait),
         cmocka_unit_test(processes),
         cmocka_unit_test(a_killed_run_is_lost),
