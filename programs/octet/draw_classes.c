@@ -3,6 +3,7 @@
 #include "draw_classes.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
@@ -65,7 +66,7 @@ static void draw_axes(struct svg *svg, const struct classes_figure *f) {
     }
     svg_line(svg, "line", f->left, f->end, f->right, f->end);
     svg_line(svg, "line", f->left, f->top, f->left, f->end);
-    svg_text(svg, "dim", 's', f->left > 60 ? 16 : 4, f->top - 8, "class");
+    svg_text(svg, "dim", 's', f->left > 60 ? f->left - 54 : 4, f->top - 8, "class");
     svg_text(svg, "dim", 's', f->left, f->end + 40, "node");
 }
 
@@ -120,4 +121,67 @@ void classes_draw(struct svg *svg, const struct classes_figure *f) {
     draw_axes(svg, f);
     draw_circles(svg, f);
     draw_key(svg, f);
+}
+
+/* --- columns ---------------------------------------------------------------------------------- */
+
+static double size_of(const struct classes_figure *f, int node, int n_classes) {
+    double size = 0;
+    for (int c = 0; c < n_classes; c++) {
+        size += count_of(f, node, c);
+    }
+    return size;
+}
+
+static void draw_column_axes(struct svg *svg, const struct classes_figure *f, struct svg_box box,
+                             double largest) {
+    const double pitch = box.width / f->n_nodes, bottom = box.y + box.height;
+    const struct classes_figure scale = {.cell = pitch};
+    const int stride = label_stride(&scale, 60);
+    for (int node = 0; node < f->n_nodes; node += stride) {
+        svg_text(svg, "tick", 'm', box.x + pitch * (node + 0.5), bottom + 17, "%d", node);
+    }
+    svg_line(svg, "line", box.x, bottom, box.x + box.width, bottom);
+    svg_text(svg, "tick", 's', box.x, bottom + 34, "node");
+    const int n_keys = f->n_classes < SVG_SERIES ? f->n_classes : SVG_SERIES;
+    const double keys = box.x + box.width - 34 * n_keys - 10;
+    svg_text(svg, "tick", 'e', keys - 8, bottom + 34, "%s",
+             f->n_classes > SVG_SERIES ? "class, its last digit" : "class");
+    for (int c = 0; c < n_keys; c++) {
+        const double x = keys + 34 * c;
+        char colour[8];
+        snprintf(colour, sizeof colour, "c%d", c);
+        svg_rect(svg, colour, x, bottom + 25, 10, 10);
+        svg_text(svg, "tick", 's', x + 14, bottom + 34, "%d", c);
+    }
+    svg_text(svg, "tick", 'e', box.x - 6, box.y + 8, "%s", cli_count(largest).text);
+    svg_text(svg, "tick", 'e', box.x - 6, bottom + 4, "0");
+}
+
+void classes_draw_columns(struct svg *svg, const struct classes_figure *f, struct svg_box box) {
+    const double pitch = box.width / f->n_nodes, width = pitch > 4 ? pitch - 1 : pitch;
+    struct svg_box *boxes = cli_alloc((size_t)f->n_nodes * sizeof *boxes);
+    double largest = 1;
+    for (int node = 0; node < f->n_nodes; node++) {
+        const double size = size_of(f, node, f->n_classes);
+        largest = size > largest ? size : largest;
+    }
+    for (int c = 0; c < f->n_classes; c++) {
+        char colour[8];
+        int n = 0;
+        for (int node = 0; node < f->n_nodes; node++) {
+            const double height = box.height * count_of(f, node, c) / largest;
+            const double below = box.height * size_of(f, node, c) / largest;
+            if (height > 0) {
+                boxes[n++] = (struct svg_box){box.x + pitch * node,
+                                              box.y + box.height - below - height, width, height};
+            }
+        }
+        snprintf(colour, sizeof colour, "c%d", c % SVG_SERIES);
+        svg_group_begin(svg, "class %d", c);
+        svg_boxes(svg, colour, boxes, n);
+        svg_group_end(svg);
+    }
+    draw_column_axes(svg, f, box, largest);
+    free(boxes);
 }

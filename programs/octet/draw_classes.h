@@ -34,4 +34,8 @@ double classes_bottom(const struct classes_figure *figure);
 
 void classes_draw(struct svg *svg, const struct classes_figure *figure);
 
+/* Of more nodes than circles can show: a column for each node, cut into its classes. The box is that of
+ * the columns; axis and key need 34 pixels below, and 40 to the left. */
+void classes_draw_columns(struct svg *svg, const struct classes_figure *figure, struct svg_box box);
+
 #endif

@@ -17,6 +17,7 @@
 struct svg {
     FILE *file;
     int is_borrowed; /* the caller's: it stays open */
+    int is_inside;   /* of a page, which has the style sheet */
     int error;       /* errno of the first failure */
 };
 
@@ -74,6 +75,7 @@ static const char style[] =
 
 /* Only what has curves carries these. The classes of a line add up: "curve s3 thin". */
 static const char curve_style[] =
+    ".tick{font-size:11.5px;fill:#5b6876}\n"
     ".curve{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}\n"
     ".band{stroke:none;fill-opacity:.2}\n"
     ".thin{stroke-width:1.3;stroke-opacity:.8}\n"
@@ -82,7 +84,7 @@ static const char curve_style[] =
     ".s0{stroke:" C0 "}.s1{stroke:" C1 "}.s2{stroke:" C2 "}.s3{stroke:" C3 "}.s4{stroke:" C4 "}\n"
     ".s5{stroke:" C5 "}.s6{stroke:" C6 "}.s7{stroke:" C7 "}.s8{stroke:" C8 "}.s9{stroke:" C9 "}\n"
     "@media (prefers-color-scheme:dark){\n"
-    ".rim{stroke:" DARK_PAPER "}\n"
+    ".tick{fill:#9aa8b7}.rim{stroke:" DARK_PAPER "}\n"
     ".s0{stroke:" DARK0 "}.s1{stroke:" DARK1 "}.s2{stroke:" DARK2 "}.s3{stroke:" DARK3
     "}.s4{stroke:" DARK4 "}\n"
     ".s5{stroke:" DARK5 "}.s6{stroke:" DARK6 "}.s7{stroke:" DARK7 "}.s8{stroke:" DARK8
@@ -168,19 +170,22 @@ static const char *number(double x, char out[24]) {
 
 #define N(x) number((x), (char[24]){""})
 
+/* Inside a page the name space goes without saying. */
 static void put_head(struct svg *svg, double width, double height, const char *title) {
     put(svg,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %s %s\" width=\"%s\" "
+        "<svg%s viewBox=\"0 0 %s %s\" width=\"%s\" "
         "height=\"%s\" role=\"img\">\n<title>",
-        N(width), N(height), N(width), N(height));
+        svg->is_inside ? "" : " xmlns=\"http://www.w3.org/2000/svg\"", N(width), N(height),
+        N(width), N(height));
     put_escaped(svg, title);
     put(svg, "</title>\n");
 }
 
-static struct svg *start(FILE *file, int is_borrowed) {
+static struct svg *start(FILE *file, int is_borrowed, int is_inside) {
     struct svg *svg = cli_alloc(sizeof *svg);
     svg->file = file;
     svg->is_borrowed = is_borrowed;
+    svg->is_inside = is_inside;
     svg->error = 0;
     note_error(svg);
     return svg;
@@ -188,7 +193,7 @@ static struct svg *start(FILE *file, int is_borrowed) {
 
 struct svg *svg_open(const char *path, double width, double height, const char *title) {
     errno = 0;
-    struct svg *svg = start(fopen(path, "w"), 0);
+    struct svg *svg = start(fopen(path, "w"), 0, 0);
     put_head(svg, width, height, title);
     put(svg, "<style>\n%s</style>\n", style);
     svg_rect(svg, "paper", 0, 0, width, height);
@@ -197,13 +202,21 @@ struct svg *svg_open(const char *path, double width, double height, const char *
 
 struct svg *svg_begin(FILE *out, double width, double height, const char *title,
                       const char *description) {
-    struct svg *svg = start(out, 1);
+    struct svg *svg = start(out, 1, 1);
     put_head(svg, width, height, title);
     if (description && *description) {
         put(svg, "<desc>");
         put_escaped(svg, description);
         put(svg, "</desc>\n");
     }
+    return svg;
+}
+
+struct svg *svg_begin_alone(FILE *out, double width, double height, const char *title) {
+    struct svg *svg = start(out, 1, 0);
+    put_head(svg, width, height, title);
+    put(svg, "<style>\n%s%s</style>\n", style, curve_style);
+    svg_rect(svg, "paper", 0, 0, width, height);
     return svg;
 }
 
@@ -233,6 +246,15 @@ void svg_text(struct svg *svg, const char *class_name, char anchor, double x, do
         anchor == 'm'   ? " text-anchor=\"middle\""
         : anchor == 'e' ? " text-anchor=\"end\""
                         : "");
+    put_escaped(svg, text);
+    put(svg, "</text>\n");
+}
+
+void svg_turned_text(struct svg *svg, const char *class_name, double x, double y,
+                     const char *text) {
+    put(svg,
+        "<text class=\"%s\" text-anchor=\"middle\" transform=\"translate(%s %s) rotate(-90)\">",
+        class_name, N(x), N(y));
     put_escaped(svg, text);
     put(svg, "</text>\n");
 }
@@ -268,6 +290,15 @@ void svg_polyline(struct svg *svg, const char *class_name, const struct svg_poin
 void svg_polygon(struct svg *svg, const char *class_name, const struct svg_point *points, int n) {
     put(svg, "<polygon class=\"%s\" points=\"", class_name);
     put_points(svg, points, n);
+    put(svg, "\"/>\n");
+}
+
+void svg_boxes(struct svg *svg, const char *class_name, const struct svg_box *boxes, int n) {
+    put(svg, "<path class=\"%s\" d=\"", class_name);
+    for (int i = 0; i < n; i++) {
+        put(svg, "M%s %sh%sv%sh%sz", N(boxes[i].x), N(boxes[i].y), N(boxes[i].width),
+            N(boxes[i].height), N(-boxes[i].width));
+    }
     put(svg, "\"/>\n");
 }
 

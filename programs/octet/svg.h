@@ -18,7 +18,7 @@
  * svg_begin and svg_close. Its sheet also has curves, in classes that add up:
  *
  *     curve (a line in a chart)  s0 … s9 (strokes, as c0 … c9)  d1 d2 (dashes, dots)  thin
- *     band (c0 … c9, seen through)  rim (sets a dot off from what is below it)
+ *     tick (text of an axis)  band (c0 … c9, seen through)  rim (sets a dot off from what is below it)
  */
 #ifndef OCTET_SVG_H
 #define OCTET_SVG_H
@@ -41,6 +41,9 @@ struct svg *svg_begin(FILE *out, double width, double height, const char *title,
                       const char *description);
 void svg_style(FILE *out);
 
+/* One that stands by itself, as svg_open's, in a file that stays open; its sheet has curves too. */
+struct svg *svg_begin_alone(FILE *out, double width, double height, const char *title);
+
 /* Text as HTML and XML take it, between tags and inside quotes. Control characters, which XML cannot
  * hold, become blanks, and bytes that are no UTF-8 (a path may have them) question marks. */
 void svg_escape(FILE *out, const char *text);
@@ -51,6 +54,9 @@ int svg_close(struct svg *svg);
 /* `anchor` says which part of the text is at x: 's' start, 'm' middle, 'e' end. y is its baseline. */
 void svg_text(struct svg *svg, const char *class_name, char anchor, double x, double y,
               const char *format, ...) OCT_PRINTF(6, 7);
+
+/* Upwards, its middle at x, y. */
+void svg_turned_text(struct svg *svg, const char *class_name, double x, double y, const char *text);
 void svg_line(struct svg *svg, const char *class_name, double x1, double y1, double x2, double y2);
 void svg_circle(struct svg *svg, const char *class_name, double x, double y, double radius);
 void svg_rect(struct svg *svg, const char *class_name, double x, double y, double width,
@@ -62,6 +68,13 @@ struct svg_point {
 
 void svg_polyline(struct svg *svg, const char *class_name, const struct svg_point *points, int n);
 void svg_polygon(struct svg *svg, const char *class_name, const struct svg_point *points, int n);
+
+/* Many rectangles of one class, in little space. */
+struct svg_box {
+    double x, y, width, height;
+};
+
+void svg_boxes(struct svg *svg, const char *class_name, const struct svg_box *boxes, int n);
 
 /* A line from one point to another that bulges by `bend` pixels to its left (negative: right), with
  * a head of `head` pixels at its end (0: none). */
