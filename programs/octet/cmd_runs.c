@@ -11,186 +11,6 @@
 
 static const char *const table_options[] = {"db", NULL};
 
-/* --- which runs ----------------------------------------------------------------------------- */
-
-/* Runs in the order in which they are to be shown, with copies of their texts: the library's are gone
- * with its next call. */
-struct listing {
-    struct listed {
-        struct oct_run run;
-        double key;  /* what it is sorted by */
-        char *texts; /* that those of `run` lie in */
-    } * at;
-    size_t n, capacity;
-};
-
-static const char *copy_to(char **end, const char *text) {
-    const size_t bytes = strlen(text) + 1;
-    char *at = *end;
-    memcpy(at, text, bytes);
-    *end += bytes;
-    return at;
-}
-
-static void add_run(struct listing *list, const struct oct_run *run, double key) {
-    if (list->n == list->capacity) {
-        const size_t capacity = list->capacity ? 2 * list->capacity : 64;
-        struct listed *at = cli_alloc(capacity * sizeof *at);
-        if (list->n > 0) {
-            memcpy(at, list->at, list->n * sizeof *at);
-        }
-        free(list->at);
-        list->at = at;
-        list->capacity = capacity;
-    }
-    const char *sum = run->model_sha256 ? run->model_sha256 : "";
-    struct listed *item = &list->at[list->n++];
-    char *end = cli_alloc(strlen(run->outcome) + strlen(run->version) + strlen(run->machine) +
-                          strlen(run->label) + strlen(run->options) + strlen(sum) + 6);
-    *item = (struct listed){.run = *run, .key = key, .texts = end};
-    item->run.outcome = copy_to(&end, run->outcome);
-    item->run.version = copy_to(&end, run->version);
-    item->run.machine = copy_to(&end, run->machine);
-    item->run.label = copy_to(&end, run->label);
-    item->run.options = copy_to(&end, run->options);
-    item->run.model_sha256 = run->model_sha256 ? copy_to(&end, sum) : NULL;
-}
-
-static void drop_last(struct listing *list) {
-    free(list->at[--list->n].texts);
-}
-
-static void listing_fini(struct listing *list) {
-    while (list->n > 0) {
-        drop_last(list);
-    }
-    free(list->at);
-    memset(list, 0, sizeof *list);
-}
-
-/* The best first: the key is what grows towards worse. What is not known comes last. */
-static const char *const sort_names[] = {"number", "accuracy", "nodes",     "loss",
-                                         "sent",   "time",     "samples/s", "consensus"};
-
-static double sort_key(int sort, const struct oct_run *run) {
-    const double keys[] = {-(double)run->number,
-                           -run->accuracy,
-                           -run->accuracy_nodes,
-                           run->loss,
-                           run->has_result ? (double)run->bytes_sent : (double)NAN,
-                           run->seconds,
-                           -run->samples_per_s,
-                           run->consensus_distance};
-    return isfinite(keys[sort]) ? keys[sort] : (double)INFINITY;
-}
-
-/* Equal ones stay as they were, the newer first. */
-static int compare_listed(const void *a, const void *b) {
-    const struct listed *x = a, *y = b;
-    if (x->key != y->key) {
-        return x->key < y->key ? -1 : 1;
-    }
-    return x->run.number > y->run.number ? -1 : x->run.number < y->run.number;
-}
-
-static int find_sort(const struct cli *cli, int *out) {
-    const char *name = cli_own(cli, "sort");
-    char list[160] = "";
-    size_t used = 0;
-    for (size_t i = 0; i < CLI_COUNT_OF(sort_names); i++) {
-        if (strcmp(name, sort_names[i]) == 0) {
-            *out = (int)i;
-            return CLI_DONE;
-        }
-        used +=
-            (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", sort_names[i]);
-    }
-    return cli_usage(cli, "--sort is '%.40s', expected one of: %s", name, list);
-}
-
-/* All runs that pass, the newest first, or as `sort` says; no more than `limit`. */
-static oct_status select_runs(struct oct_runs *runs, const struct runs_filter *filter, int sort,
-                              size_t limit, struct listing *out) {
-    struct oct_run run;
-    oct_status status = OCT_OK;
-    const size_t enough = sort == 0 ? limit : SIZE_MAX;
-    for (int64_t i = 0; out->n < enough && (status = oct_runs_at(runs, i, &run)) == OCT_OK; i++) {
-        int passes;
-        add_run(out, &run, sort_key(sort, &run));
-        status = runs_filter_match(filter, runs, &out->at[out->n - 1].run, &passes);
-        if (status != OCT_OK) {
-            return status;
-        }
-        if (!passes) {
-            drop_last(out);
-        }
-    }
-    if (sort != 0 && out->n > 1) {
-        qsort(out->at, out->n, sizeof *out->at, compare_listed);
-        while (out->n > limit) {
-            drop_last(out);
-        }
-    }
-    return status == OCT_STATUS_NOT_FOUND ? OCT_OK : status;
-}
-
-/* "12", or "3-9"; zero when it is neither. */
-static int read_range(const char *word, int64_t *first, int64_t *last) {
-    char *end;
-    if (strlen(word) > 38 || *word < '1' || *word > '9') {
-        return 0;
-    }
-    errno = 0;
-    *first = *last = strtoll(word, &end, 10);
-    if (*end == '-' && end[1] >= '1' && end[1] <= '9') {
-        *last = strtoll(end + 1, &end, 10);
-    }
-    return *end == '\0' && errno == 0 && *last >= *first;
-}
-
-/* The runs that the words name; of a range, those that there are, the oldest first. */
-static int read_words(const struct cli *cli, struct oct_runs *runs, struct listing *out) {
-    for (int i = 0; i < cli->n_words; i++) {
-        int64_t first = 0, last = 0;
-        struct oct_run run;
-        const size_t before = out->n;
-        oct_status status = OCT_OK;
-        (void)read_range(cli->words[i], &first, &last); /* check_words has */
-        for (int64_t j = 0;
-             first < last && (status = oct_runs_at(runs, j, &run)) == OCT_OK && run.number >= first;
-             j++) {
-            if (run.number <= last) {
-                add_run(out, &run, (double)run.number);
-            }
-        }
-        if (out->n > before) {
-            qsort(out->at + before, out->n - before, sizeof *out->at, compare_listed);
-        } else if (status == OCT_OK || status == OCT_STATUS_NOT_FOUND) { /* says which there are */
-            status = oct_runs_find(runs, first, &run);
-            if (status == OCT_OK) {
-                add_run(out, &run, 0);
-            }
-        }
-        if (status != OCT_OK && !(status == OCT_STATUS_NOT_FOUND && out->n > before)) {
-            return cli_fail(cli, status);
-        }
-    }
-    return CLI_DONE;
-}
-
-static int check_words(const struct cli *cli) {
-    int64_t first, last;
-    for (int i = 0; i < cli->n_words; i++) {
-        if (!read_range(cli->words[i], &first, &last)) {
-            return cli_usage(cli,
-                             "'%.40s' is no run; expected a number, as octet runs lists them, or "
-                             "a range of them such as 3-9",
-                             cli->words[i]);
-        }
-    }
-    return CLI_DONE;
-}
-
 /* --- the list ------------------------------------------------------------------------------- */
 
 struct columns {
@@ -240,7 +60,7 @@ static void list_heads(struct cli_table *table, const struct columns *columns) {
     cli_table_init(table, heads);
 }
 
-static void print_list(const struct listing *list, FILE *out) {
+static void print_list(const struct runs_listing *list, FILE *out) {
     const int width = cli_width(out, 0);
     struct columns columns = {.is_wide = width == 0 || width >= 120};
     struct cli_table table;
@@ -255,7 +75,7 @@ static void print_list(const struct listing *list, FILE *out) {
     cli_table_fini(&table);
 }
 
-static int print_list_json(const struct listing *list, const char *path) {
+static int print_list_json(const struct runs_listing *list, const char *path) {
     struct cli_json *root = cli_json_object(), *array = cli_json_array();
     for (size_t i = 0; i < list->n; i++) {
         cli_json_add(array, runs_json(&list->at[i].run));
@@ -267,15 +87,15 @@ static int print_list_json(const struct listing *list, const char *path) {
 
 static int list_runs(const struct cli *cli, struct oct_runs *runs, const char *path) {
     struct runs_filter filter;
-    struct listing list = {.at = NULL};
-    int sort = 0, code = find_sort(cli, &sort);
+    struct runs_listing list = {.at = NULL};
+    int sort = 0, code = runs_find_sort(cli, &sort);
     if (code != CLI_DONE) {
         return code;
     }
     code = runs_filter_read(&filter, cli, cli_own(cli, "where"));
     if (code == CLI_DONE) {
         oct_status status =
-            select_runs(runs, &filter, sort, (size_t)cli_own_number(cli, "limit"), &list);
+            runs_select(runs, &filter, sort, (size_t)cli_own_number(cli, "limit"), &list);
         if (status != OCT_OK) {
             code = cli_fail(cli, status);
         } else if (cli->json) {
@@ -289,14 +109,14 @@ static int list_runs(const struct cli *cli, struct oct_runs *runs, const char *p
         }
     }
     runs_filter_fini(&filter);
-    listing_fini(&list);
+    runs_listing_fini(&list);
     return code;
 }
 
 static int show_words(const struct cli *cli, struct oct_runs *runs, const char *path) {
-    struct listing list = {.at = NULL};
+    struct runs_listing list = {.at = NULL};
     int64_t numbers[RUNS_COMPARE_MOST];
-    int code = read_words(cli, runs, &list);
+    int code = runs_read_words(cli, runs, &list);
     for (size_t i = 0; i < list.n && i < RUNS_COMPARE_MOST; i++) {
         numbers[i] = list.at[i].run.number;
     }
@@ -308,7 +128,7 @@ static int show_words(const struct cli *cli, struct oct_runs *runs, const char *
     } else if (code == CLI_DONE) {
         code = runs_compare(cli, runs, path, numbers, (int)list.n);
     }
-    listing_fini(&list);
+    runs_listing_fini(&list);
     return code;
 }
 
@@ -347,10 +167,10 @@ static int open_database(const struct cli *cli, struct cli_database *database,
     return status == OCT_OK ? CLI_DONE : cli_fail(cli, status);
 }
 
-static int runs_command(struct cli *cli) {
+static int show_runs(struct cli *cli) {
     struct cli_database database;
     struct oct_runs *runs = NULL;
-    int code = check_words(cli);
+    int code = runs_check_words(cli);
     if (code == CLI_DONE && cli->n_words > 0 && cli_own(cli, "where")) {
         code = cli_usage(cli, "--where chooses from the list; runs are named already");
     }
@@ -420,13 +240,13 @@ const struct cli_command cli_runs = {
             "samples_per_s, seconds, clipped, zero), nodes (node, n_samples, accuracy, "
             "train_accuracy, train_loss, consensus_distance, bytes_sent, classes), edges (from, "
             "to, bytes, messages), config",
-    .run = runs_command,
+    .run = show_runs,
 };
 
 /* --- octet runs delete ---------------------------------------------------------------------- */
 
 /* The person at the terminal, or --yes. */
-static int confirm(const struct cli *cli, const struct listing *list) {
+static int confirm(const struct cli *cli, const struct runs_listing *list) {
     if (cli_own(cli, "yes")) {
         return CLI_DONE;
     }
@@ -445,7 +265,7 @@ static int confirm(const struct cli *cli, const struct listing *list) {
 }
 
 static int delete_runs(const struct cli *cli, struct oct_runs *runs, const char *path,
-                       const struct listing *list) {
+                       const struct runs_listing *list) {
     int code = CLI_DONE;
     for (size_t i = 0; i < list->n && code == CLI_DONE; i++) { /* one that would go on writing */
         if (strcmp(list->at[i].run.outcome, "running") == 0) {
@@ -481,9 +301,9 @@ static int delete_command(struct cli *cli) {
     struct cli_database database;
     struct oct_runs *runs = NULL;
     struct runs_filter filter = {.text = NULL};
-    struct listing list = {.at = NULL};
+    struct runs_listing list = {.at = NULL};
     const char *text = cli_own(cli, "where");
-    int code = check_words(cli);
+    int code = runs_check_words(cli);
     if (code == CLI_DONE && (cli->n_words > 0) == (text != NULL)) {
         code = cli_usage(cli, "which runs? expected numbers, or --where KEY=PATTERN");
     }
@@ -494,9 +314,9 @@ static int delete_command(struct cli *cli) {
         code = open_database(cli, &database, &runs);
     }
     if (code == CLI_DONE && runs) {
-        code = read_words(cli, runs, &list);
+        code = runs_read_words(cli, runs, &list);
         if (code == CLI_DONE && text) {
-            oct_status status = select_runs(runs, &filter, 0, SIZE_MAX, &list);
+            oct_status status = runs_select(runs, &filter, 0, SIZE_MAX, &list);
             code = status == OCT_OK ? CLI_DONE : cli_fail(cli, status);
         }
         if (code == CLI_DONE) {
@@ -505,7 +325,7 @@ static int delete_command(struct cli *cli) {
     }
     oct_runs_close(runs);
     runs_filter_fini(&filter);
-    listing_fini(&list);
+    runs_listing_fini(&list);
     return code;
 }
 

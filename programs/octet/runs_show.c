@@ -61,8 +61,7 @@ static oct_status print_command(struct oct_runs *runs, int64_t number, FILE *out
     return status == OCT_STATUS_NOT_FOUND ? OCT_OK : status;
 }
 
-/* The command that does the run again; the caller frees it. */
-static oct_status command_of(struct oct_runs *runs, int64_t number, char **out) {
+oct_status runs_command(struct oct_runs *runs, int64_t number, char **out) {
     size_t length = 0;
     FILE *stream = open_memstream(out, &length);
     oct_status status = stream ? print_command(runs, number, stream) : OCT_OK;
@@ -166,12 +165,10 @@ static struct cli_json *edges_json(struct oct_runs *runs, int64_t number) {
     return list;
 }
 
-/* An object of one run: as in the list, and all the rest. */
-static int print_json(struct oct_runs *runs, const struct oct_run *run, const char *path,
-                      const char *command) {
+struct cli_json *runs_json_all(struct oct_runs *runs, const struct oct_run *run,
+                               const char *command) {
     const int64_t number = run->number;
     struct cli_json *root = runs_json(run);
-    cli_json_text(root, "db", path);
     cli_json_real(root, "accuracy_least", run->accuracy_least);
     cli_json_real(root, "accuracy_most", run->accuracy_most);
     cli_json_int(root, "bytes_final", (int64_t)run->bytes_final);
@@ -183,7 +180,7 @@ static int print_json(struct oct_runs *runs, const struct oct_run *run, const ch
     cli_json_put(root, "nodes", nodes_json(runs, number));
     cli_json_put(root, "edges", edges_json(runs, number));
     cli_json_put(root, "config", config_json(runs, number));
-    return cli_json_print(root);
+    return root;
 }
 
 /* --- in words ------------------------------------------------------------------------------- */
@@ -384,7 +381,7 @@ static void print_run(struct oct_runs *runs, const struct oct_run *run, const ch
 int runs_show(const struct cli *cli, struct oct_runs *runs, const char *path, int64_t number) {
     char *command = NULL;
     struct oct_run run;
-    oct_status status = command_of(runs, number, &command);
+    oct_status status = runs_command(runs, number, &command);
     if (status == OCT_OK) {
         status = oct_runs_find(runs, number, &run);
     }
@@ -392,7 +389,9 @@ int runs_show(const struct cli *cli, struct oct_runs *runs, const char *path, in
     if (status != OCT_OK) {
         code = cli_fail(cli, status);
     } else if (cli->json) {
-        code = print_json(runs, &run, path, command);
+        struct cli_json *root = runs_json_all(runs, &run, command);
+        cli_json_text(root, "db", path);
+        code = cli_json_print(root);
     } else {
         print_run(runs, &run, command);
     }

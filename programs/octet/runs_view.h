@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runs_view.h - parts of octet runs: which runs are meant, and how they are shown.
+/* runs_view.h - parts of octet runs, some of which octet report uses too: which runs are meant, and how they
+ * are shown.
  *
  *     cmd_runs.c      the list, and the commands themselves
  *     runs_filter.c   --where
+ *     runs_select.c   numbers, ranges, and those that pass
  *     runs_show.c     one run in full
  *     runs_compare.c  several, side by side
  */
@@ -32,6 +34,33 @@ void runs_filter_fini(struct runs_filter *filter);
 oct_status runs_filter_match(const struct runs_filter *filter, struct oct_runs *runs,
                              const struct oct_run *run, int *out);
 
+/* --- which ones (runs_select.c) ------------------------------------------------------------- */
+
+/* Runs in the order in which they are to be shown, with copies of their texts: the library's are gone
+ * with its next call. */
+struct runs_listing {
+    struct runs_listed {
+        struct oct_run run;
+        double key;  /* what it is sorted by */
+        char *texts; /* that those of `run` lie in */
+    } * at;
+    size_t n, capacity;
+};
+
+void runs_listing_fini(struct runs_listing *list);
+
+/* What --sort names; 0: by number, the newest first. Returns CLI_DONE or the exit code of a mistake. */
+int runs_find_sort(const struct cli *cli, int *out);
+
+/* All runs that pass, the newest first, or as `sort` says; no more than `limit`. */
+oct_status runs_select(struct oct_runs *runs, const struct runs_filter *filter, int sort,
+                       size_t limit, struct runs_listing *out);
+
+/* Whether all words are numbers ("12") or ranges ("3-9"); and the runs that they name, of a range those
+ * that there are, the oldest first. Both return CLI_DONE or the exit code of what they have reported. */
+int runs_check_words(const struct cli *cli);
+int runs_read_words(const struct cli *cli, struct oct_runs *runs, struct runs_listing *out);
+
 /* --- showing (runs_show.c, runs_compare.c) --------------------------------------------------- */
 
 struct cli_text runs_date(int64_t seconds, const char *format, int is_utc);
@@ -44,8 +73,15 @@ struct cli_text runs_outcome(const char *outcome);
 /* Whether an option says where a run is kept rather than what it is. */
 int runs_is_keeping(const char *option);
 
+/* The command that does the run again; the caller frees it. */
+oct_status runs_command(struct oct_runs *runs, int64_t number, char **out);
+
 /* The object of a run as in the list. */
 struct cli_json *runs_json(const struct oct_run *run);
+
+/* And all the rest: epochs, nodes, edges, configuration. */
+struct cli_json *runs_json_all(struct oct_runs *runs, const struct oct_run *run,
+                               const char *command);
 
 /* Both return the exit code, and report what goes wrong. */
 int runs_show(const struct cli *cli, struct oct_runs *runs, const char *path, int64_t number);
