@@ -12,7 +12,9 @@
  *     training.c   a run from its data to its result    summary.c   what it came to
  *     database.c   where runs are on record             record.c    putting one there
  *     bench_*.c    parts of octet bench step            svg.c       drawings
- *     runs_*.c     parts of octet runs
+ *     runs_*.c     parts of octet runs                  chart.c     curves between axes
+ *     report_*.c   parts of octet report (report.h)     draw_*.c    graphs, and who holds what
+ *     output.c     files, whole or not at all
  *
  * Results go to stdout, all else to stderr; with --json stdout carries exactly one object.
  */
@@ -65,7 +67,8 @@ struct cli_command {
 
 extern const struct cli_command cli_train, cli_bench_step, cli_bench_kernels, cli_bench_codec,
     cli_bench_infer, cli_bench_gradients, cli_data_list, cli_data_get, cli_data_verify,
-    cli_partition, cli_topology_command, cli_runs, cli_runs_delete, cli_info, cli_help, cli_version;
+    cli_partition, cli_topology_command, cli_runs, cli_runs_delete, cli_report_command, cli_info,
+    cli_help, cli_version;
 
 /* Commands in the order of the help; NULL past the end. */
 const struct cli_command *cli_command_at(int index);
@@ -388,6 +391,22 @@ void cli_record_end(struct cli_record *record, oct_status status, int stopped,
 /* Once the results are printed: says what is missing in the record. Returns the exit code that `code`
  * becomes by it. */
 int cli_record_check(const struct cli_record *record, const struct cli *cli, int code);
+
+/* --- files (output.c) ------------------------------------------------------------------------ */
+
+/* A file that is complete or not there at all: it is written beside its place and then put there. "-"
+ * is stdout; what is no regular file, such as a device or a link, is written to directly. */
+struct cli_output {
+    const char *path;
+    FILE *file;
+    char *beside; /* where it is written; NULL: there itself */
+    int error;    /* errno of the first failure */
+};
+
+/* 0, or the errno of what went wrong. */
+int cli_output_open(struct cli_output *output, const char *path);
+/* Puts it there; when `is_good` is 0, takes it away instead. 0, or errno. */
+int cli_output_close(struct cli_output *output, int is_good);
 
 /* --- help (cmd_help.c, man.c) --------------------------------------------------------------- */
 

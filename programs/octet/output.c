@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* output.c - files that are complete or not there: a reader never sees half of one, and a report that
+ * fails leaves the one before it. */
+#include "cli.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* What a new file's permissions would be, which mkstemp does not ask. */
+static mode_t usual_mode(void) {
+    mode_t mask = umask(0);
+    umask(mask);
+    return 0666 & ~mask;
+}
+
+int cli_output_open(struct cli_output *output, const char *path) {
+    struct stat facts;
+    memset(output, 0, sizeof *output);
+    output->path = path;
+    errno = 0;
+    if (strcmp(path, "-") == 0) {
+        output->file = stdout;
+        return 0;
+    }
+    const int is_there = lstat(path, &facts) == 0;
+    if (is_there && !S_ISREG(facts.st_mode)) {
+        output->file = fopen(path, "w");
+        return output->file ? 0 : errno;
+    }
+    if (is_there && access(path, W_OK) != 0) {
+        return errno; /* it could be replaced, but was not meant to be */
+    }
+    const size_t bytes = strlen(path) + sizeof ".XXXXXX";
+    output->beside = cli_alloc(bytes);
+    snprintf(output->beside, bytes, "%s.XXXXXX", path);
+    const int descriptor = mkstemp(output->beside);
+    output->file = descriptor < 0 ? NULL : fdopen(descriptor, "w");
+    if (!output->file) {
+        const int error = errno;
+        if (descriptor >= 0) {
+            close(descriptor);
+            unlink(output->beside);
+        }
+        free(output->beside);
+        output->beside = NULL;
+        return error;
+    }
+    (void)fchmod(descriptor, is_there ? facts.st_mode & 07777 : usual_mode());
+    return 0;
+}
+
+/* The place again: what it is written to, without the letters at its end. */
+static int put_in_place(const char *beside) {
+    char *place = cli_alloc(strlen(beside) + 1);
+    strcpy(place, beside);
+    place[strlen(place) - strlen(".XXXXXX")] = '\0';
+    const int error = rename(beside, place) == 0 ? 0 : errno;
+    free(place);
+    return error;
+}
+
+int cli_output_close(struct cli_output *output, int is_good) {
+    int error = 0;
+    errno = 0;
+    if (fflush(output->file) != 0 || ferror(output->file)) {
+        error = errno ? errno : EIO;
+    }
+    if (output->beside && !error && is_good && fsync(fileno(output->file)) != 0) {
+        error = errno;
+    }
+    if (output->file != stdout && fclose(output->file) != 0 && !error) {
+        error = errno;
+    }
+    if (output->beside) {
+        if (!error && is_good) {
+            error = put_in_place(output->beside);
+        }
+        if (error || !is_good) {
+            unlink(output->beside);
+        }
+        free(output->beside);
+    }
+    memset(output, 0, sizeof *output);
+    return error;
+}
