@@ -150,7 +150,7 @@ static void draw_column_axes(struct svg *svg, const struct classes_figure *f, st
     for (int c = 0; c < n_keys; c++) {
         const double x = keys + 34 * c;
         char colour[8];
-        snprintf(colour, sizeof colour, "c%d", c);
+        snprintf(colour, sizeof colour, "c%d", c % SVG_SERIES);
         svg_rect(svg, colour, x, bottom + 25, 10, 10);
         svg_text(svg, "tick", 's', x + 14, bottom + 34, "%d", c);
     }

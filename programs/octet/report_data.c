@@ -193,20 +193,50 @@ static int was_set(const struct report *report, const char *name) {
     return 0;
 }
 
-static void describe_difference(const struct report *report, struct report_run *run) {
-    enum { LENGTH = 90 };
-    char text[LENGTH + 80] = "";
-    for (int i = 0; report->n_runs > 1 && i < report->runs[0].n_options; i++) {
-        const char *name = report->runs[0].options[i].name, *value = report_option(run, name);
+/* How many values an option has over the runs. */
+static int n_values(const struct report *report, const char *name) {
+    int n = 0;
+    for (int r = 0; r < report->n_runs; r++) {
+        const char *value = report_option(&report->runs[r], name);
+        int is_new = 1;
+        for (int before = 0; before < r && is_new; before++) {
+            is_new = strcmp(value, report_option(&report->runs[before], name)) != 0;
+        }
+        n += is_new;
+    }
+    return n;
+}
+
+/* Options in which runs differ, those that tell most of them apart first; the caller frees the list. */
+static const char **find_differences(const struct report *report, int *n) {
+    const struct report_run *first = &report->runs[0];
+    const char **names = cli_alloc((size_t)(first->n_options + 1) * sizeof *names);
+    *n = 0;
+    for (int i = 0; report->n_runs > 1 && i < first->n_options; i++) {
+        const char *name = first->options[i].name;
         if (!report_differs(report, i) || !was_set(report, name)) {
             continue;
         }
+        int at = (*n)++;
+        for (; at > 0 && n_values(report, names[at - 1]) < n_values(report, name); at--) {
+            names[at] = names[at - 1];
+        }
+        names[at] = name;
+    }
+    return names;
+}
+
+static void describe_difference(struct report_run *run, const char *const *names, int n) {
+    enum { LENGTH = 90 };
+    char text[LENGTH + 80] = "";
+    for (int i = 0; i < n; i++) {
+        const char *value = report_option(run, names[i]);
         const size_t used = strlen(text);
-        if (used + strlen(name) + strlen(value) > LENGTH) {
+        if (used + strlen(names[i]) + strlen(value) > LENGTH) {
             snprintf(text + used, sizeof text - used, "%s", used ? ", ..." : "...");
             break;
         }
-        snprintf(text + used, sizeof text - used, "%s%s %s", used ? ", " : "", name,
+        snprintf(text + used, sizeof text - used, "%s%s %s", used ? ", " : "", names[i],
                  *value ? value : "-");
     }
     run->difference = copy(text);
@@ -222,12 +252,16 @@ oct_status report_read(struct oct_runs *runs, const int64_t *numbers, int n,
         struct report_run *run = &report->runs[report->n_runs];
         status = read_run(runs, numbers[report->n_runs++], run);
     }
-    for (int i = 0; i < report->n_runs && status == OCT_OK; i++) {
-        describe_difference(report, &report->runs[i]);
-    }
     if (status != OCT_OK) {
         report_fini(report);
+        return status;
     }
+    int n_differences;
+    const char **names = find_differences(report, &n_differences);
+    for (int i = 0; i < report->n_runs; i++) {
+        describe_difference(&report->runs[i], names, n_differences);
+    }
+    free(names);
     return status;
 }
 
