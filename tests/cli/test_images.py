@@ -100,6 +100,6 @@ with tempfile.TemporaryDirectory() as folder:
     contains(done.out, "octet data get imagenette", "data verify imagenette: remedy")
     done = octet("data", "list", "--data-dir", folder)
     equal(done.code, 0, "data list: exit", done)
-    contains(done.out, "your own JPEG and PNG pictures", "data list: folder")
+    contains(done.out, "folder:/path", "data list: folder says how")
 
 finish()

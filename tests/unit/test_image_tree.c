@@ -193,8 +193,8 @@ static void options_are_read(void **state) {
     (void)state;
     need_pictures();
     struct oct_dataset *dataset = NULL;
-    EXPECT_FAILURE(oct_dataset_open("folder", NULL, OCT_SPLIT_TRAIN, &dataset), OCT_STATUS_INVALID,
-                   "no path; expected folder:/path");
+    EXPECT_FAILURE(oct_dataset_open("folder", NULL, OCT_SPLIT_TRAIN, &dataset),
+                   OCT_STATUS_NOT_FOUND, "no path; expected folder:/path");
     EXPECT_FAILURE(oct_dataset_open("folder:/nowhere,size=4", NULL, OCT_SPLIT_TRAIN, &dataset),
                    OCT_STATUS_INVALID, "size");
     EXPECT_FAILURE(oct_dataset_open("folder:/nowhere,sides=4", NULL, OCT_SPLIT_TRAIN, &dataset),
