@@ -18,7 +18,8 @@ while IFS=: read -r document target; do
     [ -z "$file" ] || [ -e "$(dirname "$document")/$file" ] || wrong "$document: no such file as the link ($target)"
     case $target in
     *'#'*) # GitHub's anchor of a heading: lower case, blanks as dashes
-        grep -E '^#+ ' "$(dirname "$document")/$file" | sed 's/^#* //' | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9\n_-' |
+        [ -n "$file" ] && headings=$(dirname "$document")/$file || headings=$document
+        grep -E '^#+ ' "$headings" | sed 's/^#* //' | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9\n_-' |
             grep -qxF "${target#*#}" || wrong "$document: no heading for the link ($target)"
         ;;
     esac

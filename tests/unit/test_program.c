@@ -12,6 +12,7 @@
 #include "models/model.h"
 #include "nn/layer.h"
 #include "support/check.h"
+#include "support/narrow.h"
 #include "support/rig.h"
 
 enum { CELL = 64 };
@@ -315,7 +316,7 @@ static void plans_of_models(void **state) {
                 char name[128];
                 EXPECT_OK(oct__graph_init(&g, 32, 32, 3, 10, oct__norm_at(j)));
                 quantize(&g, recipes[r]);
-                EXPECT_OK(oct__model_build(oct__model_at(i)->plugin.name, &g));
+                EXPECT_OK(oct__model_build(narrow_model(oct__model_at(i)->plugin.name), &g));
                 EXPECT_OK(oct__graph_check(&g));
                 snprintf(name, sizeof name, "%s, %s, %s", oct__model_at(i)->plugin.name,
                          oct__norm_at(j)->plugin.name, recipes[r] ? recipes[r] : "fp32");
