@@ -25,8 +25,7 @@
 enum oct__purpose {
     OCT_PURPOSE_INIT = 1,  /* parameter tensor `layer`; step 0, node 0 (all nodes start equal) */
     OCT_PURPOSE_SHUFFLE,   /* permutation number `step` of a node's samples */
-    OCT_PURPOSE_AUGMENT,   /* crop and flip of a node's samples in permutation `step`; layers 1 … 10:
-                              the tries for the box of a picture */
+    OCT_PURPOSE_AUGMENT,   /* crop and flip of a node's samples in permutation `step`: crop.h */
     OCT_PURPOSE_DROPOUT,   /* mask of layer `layer` in training step `step` */
     OCT_PURPOSE_SYNTHETIC, /* sample `step` of the synthetic dataset, split `layer` */
     OCT_PURPOSE_SUBSET,    /* which samples --samples keeps */

@@ -21,6 +21,7 @@
 
 /* Of a source that the dataset knows nothing about. */
 #define MOST_BYTES ((uint64_t)1 << 30)
+#define MOST_TREE_BYTES ((uint64_t)4 << 30)
 
 static bool is_url(const char *where) {
     return strncmp(where, "http://", 7) == 0 || strncmp(where, "https://", 8) == 0;
@@ -278,7 +279,7 @@ static oct_status read_source(const struct oct_dataset_kind *kind, const char *t
             OCT_FAIL(INVALID, "'%s' is no archive, expected a .tar, .tar.gz or .tgz file of %s",
                      oct__path_shown(text), kind->plugin.name);
         }
-        out->most_bytes = kind->sources[0].most_bytes;
+        out->most_bytes = MOST_TREE_BYTES;
     }
     return OCT_OK;
 }

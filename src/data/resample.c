@@ -22,6 +22,7 @@ static int fill_weights(int64_t centre, int64_t reach, int *first, int count, in
     for (int i = 0; i < count; i++) {
         sum += height_at(centre, reach, *first + i);
     }
+    sum = sum > 0 ? sum : 1; /* a box inside its picture always reaches a pixel */
     int rest = OCT_RESAMPLE_UNIT, largest = 0, low = 0;
     for (int i = 0; i < count; i++) {
         const int64_t height = height_at(centre, reach, *first + i);

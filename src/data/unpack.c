@@ -242,7 +242,7 @@ oct_status oct__unpack_has_tar(const char *origin) {
     return OCT_OK;
 }
 
-/* The files of a table, or with `tree` those of a tree. */
+/* The files of a table, or where that is NULL those of a tree. */
 static oct_status unpack(const char *path, const char *origin, const struct oct__data_file *files,
                          const struct oct__data_tree *tree, const char *stage) {
     struct archive *archive = archive_read_new();
@@ -255,8 +255,8 @@ static oct_status unpack(const char *path, const char *origin, const struct oct_
         archive_read_open_filename(archive, path, 1 << 17) != ARCHIVE_OK) {
         status = damaged(archive, origin);
     } else {
-        status = tree ? take_tree(archive, origin, tree, stage)
-                      : take_members(archive, origin, files, stage);
+        status = files ? take_members(archive, origin, files, stage)
+                       : take_tree(archive, origin, tree, stage);
     }
     archive_read_free(archive);
     return status;
