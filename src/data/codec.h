@@ -24,12 +24,7 @@ struct oct__decoding {
     size_t *line_capacity;
 };
 
-struct oct__jpeg;
-void oct__jpeg_destroy(struct oct__jpeg *jpeg);
-
-/* `*jpeg` is made by the first call and used again. */
-OCT_MUST_CHECK oct_status oct__jpeg_decode(struct oct__jpeg **jpeg,
-                                           const struct oct__decoding *decoding);
+OCT_MUST_CHECK oct_status oct__jpeg_decode(const struct oct__decoding *decoding);
 OCT_MUST_CHECK oct_status oct__png_decode(const struct oct__decoding *decoding);
 
 /* CORRUPT for a picture without pixels, or with too many. */

@@ -18,7 +18,6 @@ struct oct__image_reader {
     uint8_t *file, *line;
     size_t file_capacity, line_capacity;
     struct oct__resampler resampler;
-    struct oct__jpeg *jpeg;
 };
 
 oct_status oct__image_reader_create(struct oct__image_reader **out) {
@@ -32,7 +31,6 @@ void oct__image_reader_destroy(struct oct__image_reader *reader) {
     if (!reader) {
         return;
     }
-    oct__jpeg_destroy(reader->jpeg);
     oct__resample_fini(&reader->resampler);
     oct__free(reader->file);
     oct__free(reader->line);
@@ -99,7 +97,7 @@ static oct_status decode(struct oct__image_reader *reader, struct oct__decoding 
     d->line = &reader->line;
     d->line_capacity = &reader->line_capacity;
     if (d->n_bytes >= sizeof jpeg && memcmp(d->bytes, jpeg, sizeof jpeg) == 0) {
-        return oct__jpeg_decode(&reader->jpeg, d);
+        return oct__jpeg_decode(d);
     }
     if (d->n_bytes >= sizeof png && memcmp(d->bytes, png, sizeof png) == 0) {
         return oct__png_decode(d);

@@ -6,6 +6,9 @@
  * 1/2, 1/4 or 1/8 of its size. A check reads every coefficient, which is where files are damaged, and
  * makes pictures of 1/8 of them.
  *
+ * Every file gets a decoder of its own. One that is used again remembers the tables of the last file,
+ * and a file without tables would be decoded with whatever its thread had met before.
+ *
  * The transform is the exact one of the library's (JDCT_ISLOW), whose vector code gives the same
  * bytes as its C code.
  */
@@ -27,7 +30,8 @@ enum {
     MARGIN = 2,       /* columns beside the box that its own depend on, by coarser colours */
 };
 
-struct oct__jpeg {
+struct decoder {
+    const struct oct__decoding *decoding;
     struct jpeg_decompress_struct info;
     struct jpeg_error_mgr errors;
     struct jpeg_progress_mgr progress;
@@ -35,7 +39,7 @@ struct oct__jpeg {
     char text[JMSG_LENGTH_MAX];
 };
 
-static struct oct__jpeg *owner(j_common_ptr info) {
+static struct decoder *owner(j_common_ptr info) {
     return info->client_data;
 }
 
@@ -65,39 +69,12 @@ static void on_progress(j_common_ptr info) {
     }
 }
 
-static oct_status refused(const struct oct__jpeg *jpeg, const char *path) {
-    if (jpeg->errors.msg_code == JERR_OUT_OF_MEMORY) {
-        OCT_FAIL(NO_MEMORY, "%s: no memory to decode it", oct__path_shown(path));
+static oct_status refused(const struct decoder *decoder) {
+    const char *path = oct__path_shown(decoder->decoding->path);
+    if (decoder->errors.msg_code == JERR_OUT_OF_MEMORY) {
+        OCT_FAIL(NO_MEMORY, "%s: no memory to decode it", path);
     }
-    OCT_FAIL(CORRUPT, "%s: not a whole JPEG file: %s", oct__path_shown(path), jpeg->text);
-}
-
-static oct_status create(const char *path, struct oct__jpeg **out) {
-    void *memory;
-    OCT_TRY(oct__alloc(sizeof(struct oct__jpeg), "JPEG decoder", &memory));
-    struct oct__jpeg *jpeg = memory;
-    jpeg->info.err = jpeg_std_error(&jpeg->errors);
-    jpeg->errors.error_exit = on_error;
-    jpeg->errors.emit_message = on_message;
-    jpeg->errors.output_message = on_output;
-    jpeg->progress.progress_monitor = on_progress;
-    jpeg->info.client_data = jpeg;
-    if (setjmp(jpeg->failed)) {
-        oct_status status = refused(jpeg, path);
-        oct__jpeg_destroy(jpeg);
-        return status;
-    }
-    jpeg_create_decompress(&jpeg->info); /* keeps err and client_data */
-    jpeg->info.progress = &jpeg->progress;
-    *out = jpeg;
-    return OCT_OK;
-}
-
-void oct__jpeg_destroy(struct oct__jpeg *jpeg) {
-    if (jpeg) {
-        jpeg_destroy_decompress(&jpeg->info);
-        oct__free(jpeg);
-    }
+    OCT_FAIL(CORRUPT, "%s: not a whole JPEG file: %s", path, decoder->text);
 }
 
 static oct_status choose_colours(struct jpeg_decompress_struct *info, const char *path) {
@@ -196,32 +173,32 @@ static oct_status decode(struct jpeg_decompress_struct *info, const struct oct__
     return d->is_check ? check(info, d) : sample(info, d);
 }
 
-oct_status oct__jpeg_decode(struct oct__jpeg **jpeg, const struct oct__decoding *decoding) {
-    if (!*jpeg) {
-        OCT_TRY(create(decoding->path, jpeg));
+/* What changes after setjmp lies in the caller's frame. */
+static oct_status guarded(struct decoder *decoder) {
+    if (setjmp(decoder->failed)) {
+        return refused(decoder);
     }
-    struct jpeg_decompress_struct *info = &(*jpeg)->info;
-    if (setjmp((*jpeg)->failed)) {
-        jpeg_abort_decompress(info);
-        return refused(*jpeg, decoding->path);
-    }
-    oct_status status = decode(info, decoding);
-    jpeg_abort_decompress(info);
+    jpeg_create_decompress(&decoder->info); /* keeps err and client_data */
+    decoder->info.progress = &decoder->progress;
+    return decode(&decoder->info, decoder->decoding);
+}
+
+oct_status oct__jpeg_decode(const struct oct__decoding *decoding) {
+    struct decoder decoder = {.decoding = decoding};
+    decoder.info.err = jpeg_std_error(&decoder.errors);
+    decoder.errors.error_exit = on_error;
+    decoder.errors.emit_message = on_message;
+    decoder.errors.output_message = on_output;
+    decoder.progress.progress_monitor = on_progress;
+    decoder.info.client_data = &decoder;
+    const oct_status status = guarded(&decoder);
+    jpeg_destroy_decompress(&decoder.info);
     return status;
 }
 
 #else
 
-struct oct__jpeg {
-    int none;
-};
-
-void oct__jpeg_destroy(struct oct__jpeg *jpeg) {
-    (void)jpeg;
-}
-
-oct_status oct__jpeg_decode(struct oct__jpeg **jpeg, const struct oct__decoding *decoding) {
-    (void)jpeg;
+oct_status oct__jpeg_decode(const struct oct__decoding *decoding) {
     OCT_FAIL(UNSUPPORTED, "%s: this build has no libjpeg-turbo to decode it",
              oct__path_shown(decoding->path));
 }

@@ -514,6 +514,32 @@ static void changed_bytes_do_no_harm(void **state) {
     }
 }
 
+/* A file without its tables is no file, also for a reader that has just seen the tables elsewhere. */
+static void nothing_is_left_of_the_last_file(void **state) {
+    (void)state;
+    static uint8_t pixels[32 * 32 * 3];
+    const struct picture_form form = {
+        .width = 32, .height = 32, .channels = 3, .is_progressive = 1};
+    size_t n, n_bare = 0;
+    picture_gradient(32, 32, pixels);
+    uint8_t *bytes = encode(PICTURE_JPEG, &form, pixels, &n), *bare = malloc(n);
+    assert_non_null(bare);
+    for (size_t i = 0; i < n;) { /* all but the segments of Huffman tables */
+        if (i + 3 < n && bytes[i] == 0xff && bytes[i + 1] == 0xc4) {
+            i += 2 + (size_t)(bytes[i + 2] << 8 | bytes[i + 3]);
+        } else {
+            bare[n_bare++] = bytes[i++];
+        }
+    }
+    assert_true(n_bare < n);
+    for (int turn = 0; turn < 2; turn++) {
+        EXPECT_OK(oct__image_check_bytes(reader, "it.jpg", bytes, n));
+        expect_corrupt(bare, n_bare, "was not defined");
+    }
+    free(bare);
+    free(bytes);
+}
+
 static void absurd_sizes_are_refused(void **state) {
     (void)state;
     static uint8_t pixels[16 * 16 * 3];
@@ -605,6 +631,7 @@ int main(void) {
         cmocka_unit_test(cut_png_files_are_corrupt),
         cmocka_unit_test(garbage_is_corrupt),
         cmocka_unit_test(changed_bytes_do_no_harm),
+        cmocka_unit_test(nothing_is_left_of_the_last_file),
         cmocka_unit_test(absurd_sizes_are_refused),
         cmocka_unit_test(endless_scans_are_refused),
         cmocka_unit_test(missing_memory_is_said),
