@@ -71,7 +71,7 @@ struct cli_text runs_number(double value);              /* 1.3e-05 */
 struct cli_text runs_outcome(const char *outcome);
 
 /* Whether an option says where a run is kept rather than what it is. */
-int runs_is_keeping(const char *option);
+int runs_is_keeping(const char *name);
 
 /* The command that does the run again; the caller frees it. */
 oct_status runs_command(struct oct_runs *runs, int64_t number, char **out);

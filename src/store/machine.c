@@ -116,10 +116,36 @@ void oct__process_name(char out[OCT_PROCESS_BYTES]) {
              self.space, self.pid, self.start);
 }
 
+/* The next word of *at, moving behind it; zero when there is none, or it is too long. */
+static int next_word(const char **at, char *out, size_t bytes) {
+    const size_t length = strcspn(*at, " ");
+    if (length == 0 || length >= bytes) {
+        return 0;
+    }
+    memcpy(out, *at, length);
+    out[length] = '\0';
+    *at += length + ((*at)[length] == ' ');
+    return 1;
+}
+
+/* What oct__process_name has written; zero when it is something else. */
+static int read_name(const char *name, struct process *out) {
+    char pid[24], start[24], *pid_end, *start_end;
+    memset(out, 0, sizeof *out);
+    if (!name || !next_word(&name, out->host, sizeof out->host) ||
+        !next_word(&name, out->boot, sizeof out->boot) ||
+        !next_word(&name, out->space, sizeof out->space) || !next_word(&name, pid, sizeof pid) ||
+        !next_word(&name, start, sizeof start) || *name) {
+        return 0;
+    }
+    out->pid = strtol(pid, &pid_end, 10);
+    out->start = strtoull(start, &start_end, 10);
+    return *pid_end == '\0' && *start_end == '\0' && out->pid > 0;
+}
+
 enum oct__process_state oct__process_find(const char *name) {
-    struct process self, other = {.pid = 0};
-    if (!name || sscanf(name, "%71s %47s %31s %ld %llu", other.host, other.boot, other.space,
-                        &other.pid, &other.start) != 5) {
+    struct process self, other;
+    if (!read_name(name, &other)) {
         return OCT_PROCESS_ELSEWHERE;
     }
     read_self(&self);

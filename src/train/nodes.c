@@ -164,14 +164,31 @@ static int is_count(double value) {
     return value >= 0 && value <= 0x1p53 && floor(value) == value;
 }
 
+/* ".00003": a node, as five digits behind a dot. Moves *at behind it; zero when there is none. */
+static int read_index(const char **at, int n_nodes, int *out) {
+    const char *digits = *at + 1;
+    int value = 0;
+    if (**at != '.') {
+        return 0;
+    }
+    for (int i = 0; i < 5; i++) {
+        if (digits[i] < '0' || digits[i] > '9') {
+            return 0;
+        }
+        value = 10 * value + (digits[i] - '0');
+    }
+    *at = digits + 5;
+    *out = value;
+    return value < n_nodes;
+}
+
 static oct_status take_node(struct oct_trainer *trainer, const struct oct__manifest *manifest,
                             const struct oct__counter *counter) {
-    int node, length = 0;
-    if (sscanf(counter->name, "node.%5d%n", &node, &length) != 1 || node < 0 ||
-        node >= trainer->n_nodes || !isfinite(counter->value)) {
+    const char *what = counter->name + 4;
+    int node;
+    if (!read_index(&what, trainer->n_nodes, &node) || !isfinite(counter->value)) {
         return strange(manifest, counter);
     }
-    const char *what = counter->name + length;
     if (strcmp(what, ".loss") == 0) {
         trainer->sums[node].loss = counter->value;
     } else if (strcmp(what, ".hits") == 0 && is_count(counter->value)) {
@@ -186,14 +203,14 @@ static oct_status take_node(struct oct_trainer *trainer, const struct oct__manif
 
 static oct_status take_edge(struct oct_trainer *trainer, const struct oct__manifest *manifest,
                             const struct oct__counter *counter) {
-    int from, to, length = 0;
-    if (sscanf(counter->name, "edge.%5d.%5d%n", &from, &to, &length) != 2 || from < 0 || to < 0 ||
-        from >= trainer->n_nodes || to >= trainer->n_nodes || from == to ||
-        !is_count(counter->value)) {
+    const char *what = counter->name + 4;
+    int from, to;
+    if (!read_index(&what, trainer->n_nodes, &from) || !read_index(&what, trainer->n_nodes, &to) ||
+        from == to || !is_count(counter->value)) {
         return strange(manifest, counter);
     }
-    const int is_bytes = strcmp(counter->name + length, ".bytes") == 0;
-    if (!is_bytes && strcmp(counter->name + length, ".messages") != 0) {
+    const int is_bytes = strcmp(what, ".bytes") == 0;
+    if (!is_bytes && strcmp(what, ".messages") != 0) {
         return strange(manifest, counter);
     }
     struct oct__carried *carried;
