@@ -139,6 +139,10 @@ const char *cli_option_default(const struct cli_command *command, const struct o
             return command->defaults[i + 1];
         }
     }
+    if (command->has_settings && !is_own(command, option->name) &&
+        strcmp(option->group, "Machine") != 0) {
+        return "";
+    }
     return option->fallback ? option->fallback : "";
 }
 

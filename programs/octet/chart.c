@@ -17,7 +17,7 @@ enum {
     CHARACTER = 6,      /* width of one, of a tick or label, on average */
     LABEL_PITCH = 13,   /* labels at the ends stay so far apart */
     DOTTED_POINTS = 40, /* a curve of so few points shows them */
-    LABEL_CHARACTERS = 14
+    LABEL_CHARACTERS = 16
 };
 
 /* --- ranges --------------------------------------------------------------------------------- */

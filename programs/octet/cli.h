@@ -15,6 +15,7 @@
  *     runs_*.c     parts of octet runs                  chart.c     curves between axes
  *     report_*.c   parts of octet report (report.h)     draw_*.c    graphs, and who holds what
  *     output.c     files, whole or not at all
+ *     paper_*.c    parts of octet paper (paper.h)
  *
  * Results go to stdout, all else to stderr; with --json stdout carries exactly one object.
  */
@@ -48,16 +49,17 @@ struct cli_command {
     const char *name;      /* "bench step": one word, or two */
     const char *arguments; /* words it takes, as the help shows them; NULL: none */
     int least_words, most_words;
-    const char *summary;                /* one line */
-    const char *about;                  /* a paragraph */
-    const struct oct_option *own;       /* options beside the table's; ends with a NULL name; a NULL
+    const char *summary;          /* one line */
+    const char *about;            /* a paragraph */
+    const struct oct_option *own; /* options beside the table's; ends with a NULL name; a NULL
                                          * placeholder is a flag. One that has the name of a row of
                                          * the table takes its place. A CHOICE chooses as the table's
                                          * row of its name, or else of its placeholder, does. */
-    const char *repeats;                /* one of `own` that may be given several times: values
+    const char *repeats;          /* one of `own` that may be given several times: values
                                          * are joined with commas; NULL: the last one counts */
-    const char *const *options;         /* names from the option table, ends with NULL; NULL: all */
-    const char *const *defaults;        /* name, value, … , NULL: defaults unlike the table's */
+    const char *const *options;   /* names from the option table, ends with NULL; NULL: all */
+    const char *const *defaults;  /* name, value, … , NULL: defaults unlike the table's */
+    int has_settings; /* what the table's options are otherwise is set elsewhere: no defaults to show */
     const struct cli_example *examples; /* ends with a NULL line */
     const char *json;                   /* keys of its JSON object */
     int keeps_config; /* its configuration goes into files that may be read elsewhere: the
@@ -67,8 +69,8 @@ struct cli_command {
 
 extern const struct cli_command cli_train, cli_bench_step, cli_bench_kernels, cli_bench_codec,
     cli_bench_infer, cli_bench_gradients, cli_data_list, cli_data_get, cli_data_verify,
-    cli_partition, cli_topology_command, cli_runs, cli_runs_delete, cli_report_command, cli_info,
-    cli_help, cli_version;
+    cli_partition, cli_topology_command, cli_runs, cli_runs_delete, cli_report_command, cli_paper,
+    cli_info, cli_help, cli_version;
 
 /* Commands in the order of the help; NULL past the end. */
 const struct cli_command *cli_command_at(int index);
@@ -252,8 +254,9 @@ void cli_quantizers_fini(struct cli_quantizers *list);
 
 /* --- the terminal (progress.c) -------------------------------------------------------------- */
 
-/* Columns of the terminal behind `stream`; `otherwise` when it is none. */
+/* Columns and lines of the terminal behind `stream`; `otherwise` when it is none. */
 int cli_width(FILE *stream, int otherwise);
+int cli_height(FILE *stream, int otherwise);
 
 /* Whether characters beyond ASCII may be printed (the locale's encoding is UTF-8). */
 int cli_utf8(void);
@@ -279,6 +282,21 @@ void cli_progress_bytes(const char *file, uint64_t done_bytes, uint64_t total_by
 void cli_progress_note(const char *format, ...) OCT_PRINTF(1, 2); /* until the next call */
 void cli_progress_say(const char *format, ...) OCT_PRINTF(1, 2);  /* stays */
 void cli_progress_clear(void);
+
+/* Whether something can be redrawn: a terminal, and not --quiet. */
+int cli_progress_is_live(void);
+
+/* Whether a redraw is due (ten a second; the first always is), so that the caller draws now. */
+int cli_progress_due(void);
+
+/* Several lines, in place of what is there; none is wider than the terminal, and fewer than it has.
+ * Without a terminal, nothing. */
+void cli_progress_lines(const char *const *lines, int n_lines);
+
+/* "head ━━━━──── tail": the bar takes what the texts leave of `width` columns; parts of the tail are
+ * dropped from its end until the bar has room. */
+void cli_bar_line(char *out, size_t bytes, int width, const char *head, double share,
+                  const char *const *tail, int n_tail);
 
 /* --- a training run (training.c, opening.c, summary.c) -------------------------------------- */
 
@@ -312,6 +330,7 @@ struct cli_training {
     int opens;                 /* says what it is about to do */
     oct_progress_fn *show;     /* shows progress; NULL: cli_progress_train does */
     void *show_context;
+    int is_brief; /* a run that is stopped is not evaluated: it will go on */
     int refused; /* set to the exit code of what has been reported already: a database that cannot be
                     used; or else CLI_DONE */
 };

@@ -8,6 +8,9 @@
  *      1/10   85.10 %     0.4110   1.27e-03  61.4 MiB      1,204     0:52      0.5520
  *     epoch  2/10 ━━━━━━━━━──────────   41 %  loss 0.4010  acc  85.3 %   7:31 left   1,210/s
  *
+ * Or several lines that are redrawn in place, for a table that fills up (octet paper): they are put
+ * together elsewhere and written at once, so that nothing flickers.
+ *
  * In a pipe: one plain line an epoch, nothing else. A run of one node has nobody to agree with and
  * nothing to send; it shows more of its training instead.
  */
@@ -25,7 +28,7 @@
 static struct {
     int quiet;
     int live;       /* stderr is a terminal that can move its cursor */
-    int shown;      /* a line is on the screen */
+    int shown;      /* lines that are on the screen; the cursor is at the end of the last */
     int has_header; /* of the table of epochs */
     int n_nodes;
     double drawn_at;
@@ -48,6 +51,16 @@ int cli_width(FILE *stream, int otherwise) {
         columns = told ? (int)strtol(told, NULL, 10) : 0;
     }
     return columns > 0 && columns < 10000 ? columns : 80;
+}
+
+int cli_height(FILE *stream, int otherwise) {
+    struct winsize size;
+    int descriptor = fileno(stream);
+    if (!isatty(descriptor)) {
+        return otherwise;
+    }
+    int rows = ioctl(descriptor, TIOCGWINSZ, &size) == 0 ? size.ws_row : 0;
+    return rows > 0 ? rows : 24;
 }
 
 int cli_utf8(void) {
@@ -83,15 +96,47 @@ void cli_progress_nodes(int n_nodes) {
 }
 
 void cli_progress_clear(void) {
-    if (state.shown) {
+    if (state.shown > 1) {
+        fprintf(stderr, "\r\033[%dA\033[J", state.shown - 1);
+    } else if (state.shown) {
         fputs("\r\033[K", stderr);
-        fflush(stderr);
-        state.shown = 0;
     }
+    fflush(stderr);
+    state.shown = 0;
 }
 
-/* Whether a redraw is due; the first always is. */
-static int is_due(void) {
+int cli_progress_is_live(void) {
+    return state.live && !state.quiet;
+}
+
+void cli_progress_lines(const char *const *lines, int n_lines) {
+    if (!cli_progress_is_live() || n_lines < 1) {
+        return;
+    }
+    size_t bytes = 64, used = 0;
+    for (int i = 0; i < n_lines; i++) {
+        bytes += strlen(lines[i]) + 8;
+    }
+    char *text = cli_alloc(bytes); /* one write: the terminal never shows half of it */
+    text[0] = '\0';
+    if (state.shown > 1) {
+        used += (size_t)snprintf(text, bytes, "\r\033[%dA", state.shown - 1);
+    } else if (state.shown) {
+        used += (size_t)snprintf(text, bytes, "\r");
+    }
+    for (int i = 0; i < n_lines; i++) {
+        used += (size_t)snprintf(text + used, bytes - used, "%s\033[K%s", lines[i],
+                                 i + 1 < n_lines ? "\n" : "");
+    }
+    used +=
+        (size_t)snprintf(text + used, bytes - used, "%s", state.shown > n_lines ? "\033[J" : "");
+    fwrite(text, 1, used, stderr);
+    fflush(stderr);
+    free(text);
+    state.shown = n_lines;
+}
+
+int cli_progress_due(void) {
     double time = now();
     if (state.shown && time - state.drawn_at < 0.1) {
         return 0;
@@ -115,6 +160,9 @@ void cli_progress_note(const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    if (state.shown > 1) {
+        cli_progress_clear();
+    }
     fprintf(stderr, "\r\033[K%.*s", usable_width(), text);
     fflush(stderr);
     state.shown = 1;
@@ -159,10 +207,8 @@ static void draw_bar(char *out, size_t bytes, int columns, double share) {
     snprintf(out + used, bytes - used, "%s", cli_style(stderr, CLI_PLAIN));
 }
 
-/* "head ━━━━──── tail": the bar takes what the texts leave; parts of the tail are dropped from its
- * end until the bar has room. */
-static void draw_line(const char *head, double share, const char *const *tail, int n_tail) {
-    int width = usable_width();
+void cli_bar_line(char *out, size_t bytes, int width, const char *head, double share,
+                  const char *const *tail, int n_tail) {
     char text[256];
     int columns = 0;
     for (; n_tail >= 0; n_tail--) {
@@ -177,19 +223,25 @@ static void draw_line(const char *head, double share, const char *const *tail, i
         }
     }
     if (columns < 3) {
-        fprintf(stderr, "\r\033[K%.*s", width, head);
-    } else {
-        char bar[1024];
-        share = share > 0 ? (share < 1 ? share : 1) : 0; /* a NaN is 0 too */
-        draw_bar(bar, sizeof bar, columns < 60 ? columns : 60, share);
-        fprintf(stderr, "\r\033[K%s %s%s", head, bar, text);
+        snprintf(out, bytes, "%.*s", width, head);
+        return;
     }
+    char bar[1024];
+    share = share > 0 ? (share < 1 ? share : 1) : 0; /* a NaN is 0 too */
+    draw_bar(bar, sizeof bar, columns < 60 ? columns : 60, share);
+    snprintf(out, bytes, "%s %s%s", head, bar, text);
+}
+
+static void draw_line(const char *head, double share, const char *const *tail, int n_tail) {
+    char line[2048];
+    cli_bar_line(line, sizeof line, usable_width(), head, share, tail, n_tail);
+    fprintf(stderr, "\r\033[K%s", line);
     fflush(stderr);
     state.shown = 1;
 }
 
 void cli_progress_bytes(const char *file, uint64_t done_bytes, uint64_t total_bytes) {
-    if (state.quiet || !state.live || !is_due()) {
+    if (state.quiet || !state.live || !cli_progress_due()) {
         return;
     }
     char amount[80], percent[16];
@@ -346,7 +398,7 @@ void cli_progress_train(const struct oct_progress *p, const struct cli_quantizer
         }
         return;
     }
-    if (!state.live || !is_due()) {
+    if (!state.live || !cli_progress_due()) {
         return;
     }
     char head[48], percent[16], loss[48], accuracy[48], rate[48], left[48], sent[48], consensus[48];

@@ -106,16 +106,26 @@ static int watch_progress(const struct oct_progress *progress, void *context) {
     if (training->record) {
         cli_record_epoch(training->record, progress);
     }
-    if (stops && !watch->said) {
+    if (stops && !watch->said && !training->is_brief) {
         cli_progress_say("stopping after this step; once more ends it at once");
         watch->said = 1;
     }
     return stops;
 }
 
+/* Until the next, where nobody else draws; NULL: nothing any more. */
+static void note(const struct cli_training *training, const char *text) {
+    if (!training->show && text) {
+        cli_progress_note("%s", text);
+    } else if (!training->show) {
+        cli_progress_clear();
+    }
+}
+
 /* Trains and evaluates; an interrupted run is evaluated as it is, and is no failure. */
-static oct_status train_once(struct cli_run *run, struct oct_trainer *trainer, struct watch *watch,
-                             const struct cli_training *training) {
+static oct_status train_once(struct cli_run *run, struct oct_trainer *trainer,
+                             struct watch *watch) {
+    const struct cli_training *training = watch->training;
     cli_progress_nodes(cli_nodes(run->config));
     if (watch->quantizers) {
         oct_trainer_watch(trainer);
@@ -124,14 +134,17 @@ static oct_status train_once(struct cli_run *run, struct oct_trainer *trainer, s
     oct_status status = oct_trainer_run(trainer);
     watch->may_stop = 0;
     run->stopped = status == OCT_STATUS_CANCELLED;
+    if (run->stopped && training->is_brief) {
+        return OCT_OK;
+    }
     if (status == OCT_OK || run->stopped) {
-        cli_progress_note("evaluating");
+        note(training, "evaluating");
         status = oct_trainer_result(trainer, &run->result);
     }
     if (status == OCT_OK && training->save) {
         status = oct_trainer_save_as(trainer, training->save, training->form);
     }
-    cli_progress_clear();
+    note(training, NULL);
     return status;
 }
 
@@ -160,13 +173,15 @@ oct_status cli_training_run(struct cli_training *training, struct cli_run *run) 
         training->refused = cli_record_begin(training->record, training->cli, run->config, trainer);
     }
     if (training->refused == CLI_DONE) {
-        cli_progress_clear();
+        note(training, NULL);
         if (training->opens) {
             cli_opening_print(run->config, training->data->train);
         }
-        status = note_failure(run, train_once(run, trainer, &watch, training));
+        status = note_failure(run, train_once(run, trainer, &watch));
         if (training->record) {
-            cli_record_end(training->record, status, run->stopped, &run->result);
+            const int has_result = !(run->stopped && training->is_brief);
+            cli_record_end(training->record, status, run->stopped,
+                           has_result ? &run->result : NULL);
         }
     }
     oct_trainer_destroy(trainer);
