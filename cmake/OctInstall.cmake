@@ -9,6 +9,10 @@ install(TARGETS ${octet_libraries} EXPORT octetTargets
 if(TARGET octet_program)
     install(TARGETS octet_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
+if(TARGET octet_program)
+    install(DIRECTORY experiments DESTINATION ${CMAKE_INSTALL_DATADIR}/octet
+        FILES_MATCHING PATTERN "*.csv" PATTERN "*.yaml")
+endif()
 if(OCT_MANUAL)
     install(FILES ${OCT_MANUAL} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 endif()

@@ -11,7 +11,7 @@ DESTDIR=$scratch/root cmake --install "$OCT_BUILD" --prefix /opt/octet >install.
 prefix=$scratch/root/opt/octet
 (cd root && find . -type f -o -type l) | sort
 for file in bin/octet lib/liboctet.a include/octet/octet.h share/man/man1/octet.1 lib/pkgconfig/octet.pc \
-    lib/cmake/octet/octetConfig.cmake; do
+    lib/cmake/octet/octetConfig.cmake share/octet/experiments/table2/resnet20-ring8.yaml; do
     [ -s "$prefix/$file" ] || { echo "not installed: $file"; exit 1; }
 done
 

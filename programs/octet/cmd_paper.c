@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_paper.c - octet paper: the papers' tables and figures, ours beside theirs.
+ *
+ * A table is many runs. Each is an ordinary run in the database, so a table that was stopped, or a
+ * machine that went down, costs no more than the cell that was under way: what is on record is taken
+ * over, and a checkpoint goes on.
+ */
+#include "paper.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <octet/log.h>
+
+static const struct oct_option own[] = {
+    {.name = "rows",
+     .placeholder = "LIST",
+     .summary = "only these rows, as in 1,5-8",
+     .group = "Table"},
+    {.name = "columns",
+     .placeholder = "LIST",
+     .summary = "only these columns, as in choco-fp32,choco-int8",
+     .group = "Table"},
+    {.name = "scale",
+     .placeholder = "full|short",
+     .fallback = "full",
+     .summary = "the paper's settings, or a reduction that ends in minutes",
+     .group = "Table"},
+    {.name = "again", .summary = "run cells again that are on record as done", .group = "Table"},
+    {.name = "dry-run", .summary = "only say what would be run", .group = "Table"},
+    {.name = "svg", .placeholder = "FILE", .summary = "draw a figure", .group = "Output"},
+    {.name = "md",
+     .placeholder = "FILE",
+     .summary = "write the table in Markdown too",
+     .group = "Output"},
+    {.name = "csv",
+     .placeholder = "FILE",
+     .summary = "write a line for each cell",
+     .group = "Output"},
+    {.name = NULL},
+};
+
+static const char *const table_options[] = {
+    "data", "data-dir", "samples", "test-samples",     "epochs", "batch",
+    "lr",   "gamma",    "engine",  "precision-recipe", "db",     NULL,
+};
+
+static const struct cli_example examples[] = {
+    {"paper", "all tables and figures, and how long they take here"},
+    {"paper table2 --scale short --rows 1-8", "the first block of table 2, in minutes"},
+    {"paper table2 --rows 1,5 --columns choco-fp32,choco-int8", "four runs as the paper did them"},
+    {"paper table2 --scale short --json >table2.json", "for a program to read"},
+    {"paper fig1 --scale short --svg fig1.svg", "test error over time with five norms"},
+    {"paper fig2 --svg fig2.svg", "which node holds which classes"},
+    {NULL, NULL},
+};
+
+/* --- the list --------------------------------------------------------------------------------- */
+
+/* Cells of an experiment and the seconds they take, without those that this build cannot run. */
+struct cost {
+    int n_cells;
+    double seconds;
+    char reason[256];
+};
+
+static struct cost cost_of(const struct cli *cli, const char *name, int is_short) {
+    struct cost cost = {0, 0, ""};
+    struct paper_table table;
+    if (!paper_table_open(&table, name)) {
+        return cost;
+    }
+    table.is_short = is_short;
+    for (int i = 0; i < table.n_rows * table.n_columns; i++) {
+        if (paper_cell_configure(&table, i / table.n_columns, i % table.n_columns, cli) == OCT_OK) {
+            cost.n_cells++;
+            cost.seconds += table.cells[i].expected_s;
+        } else {
+            snprintf(cost.reason, sizeof cost.reason, "%.250s", oct_last_error());
+        }
+    }
+    paper_table_close(&table);
+    return cost;
+}
+
+/* "3 minutes", "14 hours", "9 days" */
+static struct cli_text duration(double seconds) {
+    static const struct {
+        double least, unit;
+        const char *name;
+    } units[] = {
+        {48 * 3600, 86400, "day"}, {90 * 60, 3600, "hour"}, {90, 60, "minute"}, {0, 1, "second"}};
+    struct cli_text out = {""};
+    for (size_t i = 0; i < CLI_COUNT_OF(units) && seconds > 0 && !out.text[0]; i++) {
+        if (seconds >= units[i].least) {
+            const double n = ceil(seconds / units[i].unit);
+            snprintf(out.text, sizeof out.text, "%.0f %s%s", n, units[i].name, n == 1 ? "" : "s");
+        }
+    }
+    return out;
+}
+
+static void list_json(struct cli_json *list, const struct paper_csv *index, int i,
+                      const struct cost *full, const struct cost *brief, double speed) {
+    struct cli_json *object = cli_json_object();
+    const int is_absent = strcmp(paper_csv_at(index, i, "kind"), "absent") == 0;
+    cli_json_text(object, "name", paper_csv_at(index, i, "name"));
+    cli_json_text(object, "kind", paper_csv_at(index, i, "kind"));
+    cli_json_text(object, "title", paper_csv_at(index, i, "title"));
+    cli_json_text(object, "note", paper_csv_at(index, i, "note"));
+    cli_json_int(object, "cells", full->n_cells);
+    cli_json_real(object, "seconds", full->n_cells ? full->seconds / speed : NAN);
+    cli_json_real(object, "seconds_short", full->n_cells ? brief->seconds / speed : NAN);
+    cli_json_text(object, "unavailable",
+                  is_absent         ? paper_csv_at(index, i, "note")
+                  : full->reason[0] ? full->reason
+                                    : NULL);
+    cli_json_add(list, object);
+}
+
+static void list_row(struct cli_table *table, const struct paper_csv *index, int i,
+                     const struct cost *full, const struct cost *brief, double speed) {
+    const int is_absent = strcmp(paper_csv_at(index, i, "kind"), "absent") == 0;
+    char cells[16] = "";
+    if (full->n_cells > 0) {
+        snprintf(cells, sizeof cells, "%d", full->n_cells);
+    }
+    cli_table_cell(table, "%s", paper_csv_at(index, i, "name"));
+    cli_table_cell(table, "%s", cells);
+    cli_table_cell(table, "%s", duration(full->seconds / speed).text);
+    cli_table_cell(table, "%s", duration(brief->seconds / speed).text);
+    cli_table_cell(table, "%s%s%s", paper_csv_at(index, i, "title"),
+                   is_absent || full->reason[0] ? "; " : "",
+                   is_absent ? paper_csv_at(index, i, "note") : full->reason);
+}
+
+static int list_experiments(const struct cli *cli) {
+    struct paper_csv index;
+    struct cli_table table;
+    struct cli_json *list = cli->json ? cli_json_array() : NULL;
+    cli_progress_note("looking how fast this machine is");
+    const double speed = paper_speed();
+    cli_progress_clear();
+    paper_csv_open(&index, "index.csv");
+    cli_table_init(&table, "name|>runs|>full|>short|~what it is");
+    for (int i = 0; i < index.n_rows; i++) {
+        const char *name = paper_csv_at(&index, i, "name");
+        const struct cost full = cost_of(cli, name, 0), brief = cost_of(cli, name, 1);
+        if (list) {
+            list_json(list, &index, i, &full, &brief, speed);
+        } else {
+            list_row(&table, &index, i, &full, &brief, speed);
+        }
+    }
+    int code = CLI_DONE;
+    if (list) {
+        struct cli_json *root = cli_json_object();
+        cli_json_real(root, "speed", speed);
+        cli_json_put(root, "experiments", list);
+        code = cli_json_print(root);
+    } else {
+        cli_table_print(&table, stdout);
+        printf("\n'octet paper NAME' runs one; times are estimates for this machine, from half a "
+               "second of training.\n");
+    }
+    cli_table_fini(&table);
+    paper_csv_close(&index);
+    return code;
+}
+
+/* --- a table ---------------------------------------------------------------------------------- */
+
+static int unknown_name(const struct cli *cli, const char *name) {
+    struct paper_csv index;
+    struct cli_guess guess = {.given = name};
+    char names[256] = "";
+    paper_csv_open(&index, "index.csv");
+    for (int i = 0; i < index.n_rows; i++) {
+        const char *candidate = paper_csv_at(&index, i, "name");
+        const size_t used = strlen(names);
+        cli_guess_from(&guess, candidate);
+        snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", candidate);
+    }
+    int code = guess.name
+                   ? cli_usage(cli, "'%.40s' is no table or figure; did you mean %s? There are: %s",
+                               name, guess.name, names)
+                   : cli_usage(cli, "'%.40s' is no table or figure; there are: %s", name, names);
+    paper_csv_close(&index);
+    return code;
+}
+
+/* A warning that every cell would give is given once. */
+static void log_once(enum oct_log_level level, const char *text, void *context) {
+    static char said[16][128];
+    static int n_said;
+    (void)context;
+    for (int i = 0; i < n_said; i++) {
+        if (strncmp(said[i], text, sizeof said[i] - 1) == 0) {
+            return;
+        }
+    }
+    if (n_said < (int)CLI_COUNT_OF(said)) {
+        snprintf(said[n_said++], sizeof said[0], "%s", text);
+    }
+    cli_progress_clear();
+    fprintf(stderr, "octet: %s: %s\n", level == OCT_LOG_WARNING ? "warning" : "note", text);
+}
+
+/* What several cells share is read once. */
+struct library {
+    struct {
+        char name[256];
+        struct cli_data data;
+    } entries[4];
+    int n;
+};
+
+static void library_close(struct library *library) {
+    for (int i = 0; i < library->n; i++) {
+        cli_data_close(&library->entries[i].data);
+    }
+}
+
+static const struct cli_data *library_find(const struct library *library, const char *name) {
+    for (int i = 0; i < library->n; i++) {
+        if (strcmp(library->entries[i].name, name) == 0) {
+            return &library->entries[i].data;
+        }
+    }
+    return NULL;
+}
+
+/* Everything that can be wrong with any cell that is to be run, before the first one is. */
+static int open_library(struct library *library, const struct paper_table *table,
+                        const struct cli *cli) {
+    for (int i = 0; i < table->n_rows * table->n_columns; i++) {
+        const struct paper_cell *cell = &table->cells[i];
+        if (cell->state != PAPER_WAITING) {
+            continue;
+        }
+        int code = cli_training_check(cli, cell->config);
+        if (code != CLI_DONE) {
+            return code;
+        }
+        const char *name = oct_config_get(cell->config, "data");
+        if (library_find(library, name)) {
+            continue;
+        }
+        if (library->n == (int)CLI_COUNT_OF(library->entries)) {
+            return cli_error(cli, CLI_FAILED, OCT_STATUS_INTERNAL,
+                             "too many datasets in one table");
+        }
+        snprintf(library->entries[library->n].name, sizeof library->entries[0].name, "%s", name);
+        oct_status status = cli_data_open(&library->entries[library->n++].data, cli, cell->config);
+        cli_progress_clear();
+        if (status != OCT_OK) {
+            return cli_fail(cli, status);
+        }
+    }
+    return CLI_DONE;
+}
+
+static int run_cells(struct paper_table *table, const struct cli *cli,
+                     const struct library *library) {
+    struct paper_screen screen;
+    int code = CLI_DONE;
+    paper_screen_begin(&screen, table);
+    for (int r = 0; r < table->n_rows; r++) {
+        for (int c = 0; c < table->n_columns; c++) {
+            struct paper_cell *cell = paper_cell_at(table, r, c);
+            if (cell->state != PAPER_WAITING || code != CLI_DONE || cli_interrupted()) {
+                continue;
+            }
+            paper_screen_cell(&screen, r, c);
+            code = paper_cell_run(cell, cli,
+                                  library_find(library, oct_config_get(cell->config, "data")),
+                                  paper_screen_show, &screen);
+            paper_screen_ended(&screen);
+        }
+    }
+    cli_progress_clear();
+    return code;
+}
+
+/* The command as it was given. */
+static void print_command(FILE *out, const struct cli *cli) {
+    const struct oct_option *option;
+    fprintf(out, "octet paper %s", cli->words[0]);
+    for (int i = 0; (option = cli_option_at(cli->command, i)) != NULL; i++) {
+        const char *value = i < CLI_OWN_MOST && option == &own[i] ? cli->own[i] : NULL;
+        if (!value && oct_option_find(option->name) &&
+            oct_config_is_set(cli->config, option->name)) {
+            value = oct_config_get(cli->config, option->name);
+        }
+        if (value && strcmp(option->name, "again") != 0) {
+            fprintf(out, " --%s", option->name);
+            if (option->placeholder) {
+                fputc(' ', out);
+                cli_quote(out, value);
+            }
+        }
+    }
+    fputc('\n', out);
+}
+
+static int count(const struct paper_table *table, enum paper_state state) {
+    int n = 0;
+    for (int i = 0; i < table->n_rows * table->n_columns; i++) {
+        n += table->cells[i].state == state;
+    }
+    return n;
+}
+
+/* What the runs would be. */
+static int print_plan(const struct paper_table *table) {
+    struct cli_table plan;
+    double seconds = 0;
+    cli_table_init(&plan, "run|state|>here about|~data");
+    const double speed = paper_speed();
+    for (int i = 0; i < table->n_rows * table->n_columns; i++) {
+        const struct paper_cell *cell = &table->cells[i];
+        if (cell->state == PAPER_LEFT_OUT) {
+            continue;
+        }
+        const int is_done = cell->state == PAPER_DONE;
+        cli_table_cell(&plan, "%s", cell->label);
+        cli_table_cell(&plan, "%s", is_done ? "done" : cell->is_begun ? "begun" : "to do");
+        cli_table_cell(&plan, "%s", is_done ? "" : duration(cell->expected_s / speed).text);
+        cli_table_cell(&plan, "%s", oct_config_get(cell->config, "data"));
+        seconds += is_done ? 0 : cell->expected_s / speed;
+    }
+    cli_table_print(&plan, stdout);
+    cli_table_fini(&plan);
+    printf("\n%d to run, %d on record%s%s\n", count(table, PAPER_WAITING), count(table, PAPER_DONE),
+           seconds > 0 ? "; about " : "", duration(seconds).text);
+    return CLI_DONE;
+}
+
+static int write_results(const struct paper_table *table, const struct cli *cli) {
+    const char *csv = cli_own(cli, "csv"), *md = cli_own(cli, "md"), *svg = cli_own(cli, "svg");
+    const int has_curves = strcmp(table->kind, "curves") == 0;
+    int code = csv ? paper_write_csv(table, cli, csv) : CLI_DONE;
+    if (code == CLI_DONE && md) {
+        code = paper_write_md(table, cli, md);
+    }
+    if (code == CLI_DONE && svg) {
+        code = paper_draw_curves(table, cli, svg);
+    }
+    if (code != CLI_DONE) {
+        return code;
+    }
+    if (cli->json) {
+        return paper_print_json(table, cli);
+    }
+    paper_print(table);
+    if (has_curves) {
+        paper_print_curves(table);
+    }
+    return CLI_DONE;
+}
+
+static int end_table(const struct paper_table *table, const struct cli *cli) {
+    int code = write_results(table, cli);
+    const int n_left = count(table, PAPER_WAITING) + count(table, PAPER_STOPPED);
+    if (cli_interrupted() && n_left > 0) {
+        if (!cli->quiet) {
+            fflush(stdout);
+            fprintf(stderr, "stopped with %d cell%s to go; to go on: ", n_left,
+                    n_left == 1 ? "" : "s");
+            print_command(stderr, cli);
+        }
+        return CLI_INTERRUPTED;
+    }
+    return code == CLI_DONE && count(table, PAPER_FAILED) > 0 ? CLI_FAILED : code;
+}
+
+static int run_table(struct paper_table *table, struct cli *cli) {
+    int code = paper_table_select(table, cli, cli_own(cli, "rows"), cli_own(cli, "columns"));
+    if (code != CLI_DONE) {
+        return code;
+    }
+    if (cli_own(cli, "svg") && strcmp(table->kind, "curves") != 0) {
+        return cli_usage(cli, "--svg draws figures; %s is a table", table->name);
+    }
+    oct_status status = paper_cells_configure(table, cli);
+    if (status == OCT_OK) {
+        status = paper_cells_recall(table, cli, cli_own(cli, "again") != NULL);
+    }
+    if (status != OCT_OK) {
+        return cli_fail(cli, status);
+    }
+    if (cli_own(cli, "dry-run")) {
+        return cli->json ? paper_print_json(table, cli) : print_plan(table);
+    }
+    struct library library;
+    memset(&library, 0, sizeof library);
+    code = open_library(&library, table, cli);
+    if (code == CLI_DONE) {
+        cli_interrupt_catch();
+        oct_log_set(log_once, NULL, cli->verbose ? OCT_LOG_INFO : OCT_LOG_WARNING);
+        code = run_cells(table, cli, &library);
+    }
+    if (code == CLI_DONE) {
+        code = end_table(table, cli);
+    }
+    library_close(&library);
+    return code;
+}
+
+/* --- the command ------------------------------------------------------------------------------ */
+
+static int run_named(struct paper_table *table, struct cli *cli) {
+    if (strcmp(table->kind, "absent") == 0) {
+        return cli_error(cli, CLI_FAILED, OCT_STATUS_UNSUPPORTED, "%s (%s): %s", table->name,
+                         table->title, table->note);
+    }
+    if (strcmp(table->kind, "classes") == 0) {
+        return paper_figure_classes(table, cli);
+    }
+    if (strcmp(table->kind, "graphs") == 0) {
+        return paper_figure_graphs(table, cli);
+    }
+    if (strcmp(table->kind, "cost") == 0) {
+        return paper_figure_cost(table, cli);
+    }
+    return run_table(table, cli);
+}
+
+static int paper(struct cli *cli) {
+    const char *scale = cli_own(cli, "scale");
+    struct paper_table table;
+    if (strcmp(scale, "full") != 0 && strcmp(scale, "short") != 0) {
+        return cli_usage(cli, "--scale is '%.40s', expected one of: full, short", scale);
+    }
+    if (cli->n_words == 0) {
+        return list_experiments(cli);
+    }
+    if (!paper_table_open(&table, cli->words[0])) {
+        return unknown_name(cli, cli->words[0]);
+    }
+    table.is_short = strcmp(scale, "short") == 0;
+    int code = run_named(&table, cli);
+    paper_table_close(&table);
+    return code;
+}
+
+const struct cli_command cli_paper = {
+    .name = "paper",
+    .arguments = "[NAME]",
+    .most_words = 1,
+    .summary = "the papers' tables and figures, ours beside theirs",
+    .about =
+        "Runs a table of the papers and prints our accuracy (mean over the nodes, as published) "
+        "beside theirs with the difference; without NAME it lists all tables and figures. Every "
+        "cell is a run of its own in the database, labelled TABLE/SCALE/rROW/COLUMN: one that is "
+        "there with the same options is taken over, one that was stopped goes on. --scale short "
+        "keeps graph, skew, algorithm, compression and precision and makes the rest small: 4,000 "
+        "samples (ResNet-54 and VGG-11 1,500; Imagenette 1,000 of 64x64, for VGG-11 32x32), 4 to 8 "
+        "epochs, 64 samples a step, learning rate 0.02, 20 final rounds; docs/howto/paper.md has "
+        "all of it. Its numbers are not comparable with the paper's, so their difference is marked "
+        "(short); what int8 loses against fp32 is shown beside the paper's.",
+    .own = own,
+    .options = table_options,
+    .examples = examples,
+    .json = "name, title, note, scale, comparable, against, db, failed, left, rows (row, block, "
+            "title, method, paper, ours, delta, state, reason, accuracy, accuracy_nodes, loss, "
+            "consensus_distance, bytes_sent, bytes_final, bytes_dense, sent_of_dense, "
+            "samples_per_s, seconds, epochs, label, run, taken_over, file, short_file, errors, "
+            "settings); without NAME: speed, experiments (name, kind, title, note, cells, seconds, "
+            "seconds_short, unavailable)",
+    .has_settings = 1,
+    .keeps_config = 1,
+    .run = paper,
+};

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* paper_cells.c - a cell of a table is a training run like any other: options, record, checkpoint.
+ *
+ * Options come from four places, what came first stays: the command line, the row and the column of
+ * the table, the short form, the block's run file. In the database a cell is found again by its
+ * label; it counts when it was done with the same options. A half-done one has a checkpoint in the
+ * state folder, octet/paper/LABEL, which is removed when the cell is done.
+ */
+#include "paper.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* --- options ---------------------------------------------------------------------------------- */
+
+/* "skew=0.8;compress=topk:0.99", what has not been set. Skew is short for the option partition. */
+static oct_status apply(struct oct_config *config, const char *overrides) {
+    oct_status status = OCT_OK;
+    while (*overrides && status == OCT_OK) {
+        char name[64], value[256];
+        const size_t length = strcspn(overrides, ";"), equals = strcspn(overrides, "=");
+        snprintf(name, sizeof name, "%.*s", (int)equals, overrides);
+        snprintf(value, sizeof value, "%.*s", (int)(length - equals - 1), overrides + equals + 1);
+        if (!oct_config_is_set(config, strcmp(name, "skew") == 0 ? "partition" : name)) {
+            status = oct_config_set(config, name, value);
+        }
+        overrides += length + (overrides[length] == ';');
+    }
+    return status;
+}
+
+static oct_status read_file(struct oct_config *config, const char *name) {
+    for (const struct paper_file *file = paper_files; *name && file->name; file++) {
+        if (strcmp(file->name, name) == 0) {
+            char shown[128];
+            snprintf(shown, sizeof shown, "experiments/%s", name);
+            return oct_config_parse(config, shown, (const char *)file->text, file->n_bytes);
+        }
+    }
+    return OCT_OK;
+}
+
+static oct_status configure(const struct paper_table *table, const struct paper_row *row,
+                            const char *overrides, const struct cli *cli, struct oct_config **out) {
+    oct_status status = oct_config_copy(cli->config, out);
+    if (status == OCT_OK) {
+        status = apply(*out, row->overrides);
+    }
+    if (status == OCT_OK) {
+        status = apply(*out, overrides);
+    }
+    if (status == OCT_OK && table->is_short) {
+        status = read_file(*out, row->short_file);
+    }
+    if (status == OCT_OK) {
+        status = read_file(*out, row->file);
+    }
+    if (status != OCT_OK) {
+        return status;
+    }
+    /* What the command line says of 8 bits means nothing to a column in floats. */
+    struct oct_config *whole = *out;
+    status = oct_config_recast(whole, oct_config_get(whole, "precision"), out);
+    oct_config_destroy(whole);
+    if (status != OCT_OK) {
+        *out = NULL;
+    }
+    return status;
+}
+
+oct_status paper_row_config(const struct paper_table *table, int row, const struct cli *cli,
+                            struct oct_config **out) {
+    return configure(table, &table->rows[row], "", cli, out);
+}
+
+/* Where checkpoints of the cell go; nowhere when the environment has no place for them. */
+static void name_folder(struct paper_cell *cell) {
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    int n = 0;
+    if (state && *state == '/') {
+        n = snprintf(cell->folder, sizeof cell->folder, "%s/octet/paper/%s", state, cell->label);
+    } else if (home && *home == '/') {
+        n = snprintf(cell->folder, sizeof cell->folder, "%s/.local/state/octet/paper/%s", home,
+                     cell->label);
+    }
+    if (n <= 0 || (size_t)n >= sizeof cell->folder) {
+        cell->folder[0] = '\0';
+    }
+}
+
+oct_status paper_cell_configure(struct paper_table *table, int r, int c, const struct cli *cli) {
+    struct paper_cell *cell = paper_cell_at(table, r, c);
+    snprintf(cell->label, sizeof cell->label, "%s/%s/r%d/%s", table->name,
+             table->is_short ? "short" : "full", table->rows[r].number, table->columns[c].name);
+    name_folder(cell);
+    oct_status status =
+        configure(table, &table->rows[r], table->columns[c].overrides, cli, &cell->config);
+    if (status == OCT_OK) {
+        status = oct_config_set(cell->config, "label", cell->label);
+    }
+    if (status != OCT_OK) {
+        return status;
+    }
+    const long n_epochs = strtol(oct_config_get(cell->config, "epochs"), NULL, 10);
+    cell->errors = cli_alloc((size_t)(n_epochs + 1) * sizeof *cell->errors);
+    for (long e = 0; e <= n_epochs; e++) {
+        cell->errors[e] = NAN;
+    }
+    cell->n_errors = (int)n_epochs;
+    cell->expected_s = paper_expected(cell->config);
+    return OCT_OK;
+}
+
+oct_status paper_cells_configure(struct paper_table *table, const struct cli *cli) {
+    for (int r = 0; r < table->n_rows; r++) {
+        for (int c = 0; c < table->n_columns; c++) {
+            oct_status status = OCT_OK;
+            if (paper_cell_at(table, r, c)->state != PAPER_LEFT_OUT) {
+                status = paper_cell_configure(table, r, c, cli);
+            }
+            if (status != OCT_OK) {
+                return status;
+            }
+        }
+    }
+    return OCT_OK;
+}
+
+/* --- on record -------------------------------------------------------------------------------- */
+
+/* Whether all options that count are those of the cell. An option that the run's Octet did not know
+ * counts as left to its default. */
+static int has_options(struct oct_runs *runs, int64_t number, const struct oct_config *config) {
+    const struct oct_option *option;
+    for (int i = 0; (option = oct_option_at(i)) != NULL; i++) {
+        const char *value;
+        if (oct_option_is_incidental(option->name)) {
+            continue;
+        }
+        oct_status status = oct_runs_option_find(runs, number, option->name, &value);
+        if (status == OCT_STATUS_NOT_FOUND
+                ? oct_config_is_set(config, option->name)
+                : (status != OCT_OK || strcmp(value, oct_config_get(config, option->name)))) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Test errors of the run's epochs, where a newer run of the cell has not told them. */
+static void recall_errors(struct oct_runs *runs, int64_t number, struct paper_cell *cell) {
+    struct oct_run_epoch epoch;
+    for (int i = 0; oct_runs_epoch_at(runs, number, i, &epoch) == OCT_OK; i++) {
+        if (epoch.epoch >= 1 && epoch.epoch <= cell->n_errors &&
+            isnan(cell->errors[epoch.epoch - 1])) {
+            cell->errors[epoch.epoch - 1] = 100 - epoch.accuracy;
+        }
+    }
+}
+
+static void take_over(struct paper_cell *cell, const struct oct_run *run) {
+    cell->state = PAPER_DONE;
+    cell->is_taken = 1;
+    cell->run = run->number;
+    cell->result = (struct paper_result){
+        .accuracy = run->accuracy,
+        .accuracy_nodes = run->accuracy_nodes,
+        .loss = run->loss,
+        .consensus_distance = run->consensus_distance,
+        .samples_per_s = run->samples_per_s,
+        .seconds = run->seconds,
+        .bytes_sent = run->bytes_sent,
+        .bytes_final = run->bytes_final,
+        .bytes_dense = run->bytes_dense,
+        .epochs = run->epochs,
+    };
+}
+
+static struct paper_cell *find_label(struct paper_table *table, const char *label) {
+    for (int i = 0; i < table->n_rows * table->n_columns; i++) {
+        if (table->cells[i].state != PAPER_LEFT_OUT && strcmp(table->cells[i].label, label) == 0) {
+            return &table->cells[i];
+        }
+    }
+    return NULL;
+}
+
+static oct_status recall_runs(struct paper_table *table, struct oct_runs *runs, int again) {
+    struct oct_run run;
+    oct_status status = OCT_OK;
+    for (int64_t i = 0; (status = oct_runs_at(runs, i, &run)) == OCT_OK; i++) {
+        struct paper_cell *cell = find_label(table, run.label);
+        if (!cell) {
+            continue;
+        }
+        const int is_done = strcmp(run.outcome, "done") == 0; /* its texts go with the next call */
+        if (!has_options(runs, run.number, cell->config)) {
+            continue;
+        }
+        if (is_done && !again && cell->state == PAPER_WAITING) {
+            take_over(cell, &run);
+        }
+        /* Of a cell that begins anew the old epochs are of no interest. */
+        if (!again && (cell->is_taken || !is_done)) {
+            recall_errors(runs, run.number, cell);
+        }
+    }
+    return status == OCT_STATUS_NOT_FOUND ? OCT_OK : status;
+}
+
+/* Nonzero when both say the same about everything that counts. */
+static int same_options(const struct oct_config *a, const struct oct_config *b) {
+    const struct oct_option *option;
+    for (int i = 0; (option = oct_option_at(i)) != NULL; i++) {
+        if (!oct_option_is_incidental(option->name) &&
+            strcmp(oct_config_get(a, option->name), oct_config_get(b, option->name)) != 0) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Whether the cell's folder has a checkpoint of exactly this cell. */
+static int has_checkpoint(const struct paper_cell *cell) {
+    struct oct_config *trial = NULL;
+    struct stat facts;
+    int has = 0;
+    if (!cell->folder[0] || stat(cell->folder, &facts) != 0) {
+        return 0;
+    }
+    if (oct_config_copy(cell->config, &trial) == OCT_OK) {
+        has = oct_config_resume(trial, cell->folder) == OCT_OK && same_options(trial, cell->config);
+    }
+    oct_config_destroy(trial);
+    return has;
+}
+
+oct_status paper_cells_recall(struct paper_table *table, const struct cli *cli, int again) {
+    struct cli_database database;
+    struct stat facts;
+    oct_status status = OCT_OK;
+    if (cli_database(cli->config, &database) && oct_runs_available() &&
+        stat(database.path, &facts) == 0) {
+        struct oct_runs *runs = NULL;
+        status = oct_runs_open(database.path, &runs);
+        if (status == OCT_OK) {
+            status = recall_runs(table, runs, again);
+        }
+        oct_runs_close(runs);
+    }
+    for (int i = 0; i < table->n_rows * table->n_columns; i++) {
+        struct paper_cell *cell = &table->cells[i];
+        cell->is_begun = cell->state == PAPER_WAITING && !again && has_checkpoint(cell);
+    }
+    return status;
+}
+
+/* --- checkpoints ------------------------------------------------------------------------------ */
+
+/* Removes a folder with all that is in it: checkpoints of ours, two levels deep. */
+static void remove_folder(const char *path, int depth) {
+    DIR *folder = opendir(path);
+    struct dirent *entry;
+    while (folder && (entry = readdir(folder)) != NULL) {
+        char inside[4608];
+        struct stat facts;
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+            (size_t)snprintf(inside, sizeof inside, "%s/%s", path, entry->d_name) >=
+                sizeof inside ||
+            lstat(inside, &facts) != 0) {
+            continue;
+        }
+        if (S_ISDIR(facts.st_mode) && depth > 0) {
+            remove_folder(inside, depth - 1);
+        } else {
+            unlink(inside);
+        }
+    }
+    if (folder) {
+        closedir(folder);
+    }
+    rmdir(path);
+}
+
+/* The folders above the cell's that have nothing else: its row's, its scale's, its table's. */
+static void remove_empty(const struct paper_cell *cell) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s", cell->folder);
+    for (int i = 0; i < 3; i++) {
+        *strrchr(path, '/') = '\0';
+        rmdir(path);
+    }
+}
+
+/* The name of the file that says whose the folder is. */
+static int lock_path(const struct paper_cell *cell, char *out, size_t bytes) {
+    return (size_t)snprintf(out, bytes, "%s.lock", cell->folder) < bytes;
+}
+
+/* One process at a time works at a cell. Returns a descriptor, -1 where the place cannot be written
+ * to (the run will say so), -2 when another has it. */
+static int lock(const struct paper_cell *cell) {
+    char path[4352];
+    if (!cell->folder[0] || !lock_path(cell, path, sizeof path)) {
+        return -1;
+    }
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(path, 0777); /* one that is there is as good */
+        *slash = '/';
+    }
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (descriptor >= 0 && fcntl(descriptor, F_SETLK, &whole) != 0 &&
+        (errno == EACCES || errno == EAGAIN)) {
+        close(descriptor);
+        return -2;
+    }
+    return descriptor;
+}
+
+static void unlock(const struct paper_cell *cell, int descriptor) {
+    char path[4352];
+    if (descriptor >= 0) {
+        if (lock_path(cell, path, sizeof path)) {
+            unlink(path);
+        }
+        close(descriptor);
+    }
+}
+
+/* --- the run ---------------------------------------------------------------------------------- */
+
+/* What the cell's folder has goes on, or else it begins anew and writes there. */
+static oct_status prepare(struct paper_cell *cell) {
+    if (!cell->folder[0]) {
+        return OCT_OK;
+    }
+    if (!cell->is_begun) {
+        remove_folder(cell->folder, 1);
+    }
+    oct_status status = oct_config_set(cell->config, "checkpoint", cell->folder);
+    if (status == OCT_OK && cell->is_begun) {
+        status = oct_config_set(cell->config, "resume", cell->folder);
+    }
+    return status;
+}
+
+static void keep_result(struct paper_cell *cell, const struct oct_result *result) {
+    cell->result = (struct paper_result){
+        .accuracy = result->accuracy,
+        .accuracy_nodes = result->accuracy_nodes,
+        .loss = result->loss,
+        .consensus_distance = result->consensus_distance,
+        .samples_per_s = result->samples_per_s,
+        .seconds = result->seconds,
+        .bytes_sent = result->bytes_sent,
+        .bytes_final = result->bytes_final,
+        .bytes_dense = result->bytes_dense,
+        .epochs = result->epochs,
+    };
+}
+
+int paper_cell_run(struct paper_cell *cell, const struct cli *cli, const struct cli_data *data,
+                   oct_progress_fn *show, void *context) {
+    struct cli quiet = *cli; /* a database that cannot be used is one line, with --json too */
+    quiet.json = 0;
+    struct cli_record record = {.runs = NULL};
+    struct cli_run run = {.config = cell->config};
+    struct cli_training training = {
+        .cli = &quiet,
+        .data = data,
+        .record = &record,
+        .show = show,
+        .show_context = context,
+        .is_brief = 1,
+    };
+    cell->state = PAPER_RUNNING;
+    const int key = lock(cell);
+    if (key == -2) {
+        cell->state = PAPER_FAILED;
+        snprintf(cell->reason, sizeof cell->reason, "another octet paper is at this cell");
+        return CLI_DONE;
+    }
+    oct_status status = prepare(cell);
+    if (status != OCT_OK) {
+        snprintf(run.reason, sizeof run.reason, "%s", oct_last_error());
+    } else {
+        status = cli_training_run(&training, &run);
+    }
+    cell->run = record.number;
+    if (training.refused != CLI_DONE) {
+        cell->state = PAPER_WAITING;
+    } else if (status != OCT_OK) {
+        cell->state = PAPER_FAILED;
+        snprintf(cell->reason, sizeof cell->reason, "%s: %.460s", oct_status_name(status),
+                 run.reason);
+    } else if (run.stopped) {
+        cell->state = PAPER_STOPPED;
+    } else {
+        cell->state = PAPER_DONE;
+        keep_result(cell, &run.result);
+    }
+    if (cell->folder[0] && (cell->state == PAPER_DONE || cell->state == PAPER_FAILED)) {
+        remove_folder(cell->folder, 1); /* what failed would fail again */
+    }
+    unlock(cell, key);
+    if (cell->folder[0]) {
+        remove_empty(cell);
+    }
+    return training.refused;
+}

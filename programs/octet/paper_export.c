@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* paper_export.c - a table for other programs: JSON, CSV, Markdown; an entry for every cell. */
+#include "paper.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *state_name(const struct paper_cell *cell) {
+    switch (cell->state) {
+    case PAPER_DONE:
+        return "done";
+    case PAPER_FAILED:
+        return "failed";
+    case PAPER_STOPPED:
+        return "stopped";
+    default:
+        return cell->is_begun ? "begun" : "waiting";
+    }
+}
+
+static double result_of(const struct paper_cell *cell, double value) {
+    return cell->state == PAPER_DONE ? value : NAN;
+}
+
+static double share_sent(const struct paper_cell *cell) {
+    const struct paper_result *result = &cell->result;
+    return cell->state == PAPER_DONE && result->bytes_dense > 0
+               ? (double)(result->bytes_sent - result->bytes_final) / (double)result->bytes_dense
+               : NAN;
+}
+
+/* --- JSON ------------------------------------------------------------------------------------- */
+
+static struct cli_json *errors_json(const struct paper_cell *cell) {
+    struct cli_json *list = cli_json_array();
+    for (int e = 0; e < cell->n_errors; e++) {
+        cli_json_add_real(list, cell->errors[e]);
+    }
+    return list;
+}
+
+static struct cli_json *cell_json(const struct paper_table *table, int r, int c) {
+    const struct paper_row *row = &table->rows[r];
+    const struct paper_cell *cell = paper_cell_at(table, r, c);
+    const struct paper_result *result = &cell->result;
+    struct cli_json *object = cli_json_object();
+    cli_json_int(object, "row", row->number);
+    cli_json_text(object, "block", row->block);
+    cli_json_text(object, "title", row->title);
+    cli_json_text(object, "method", table->columns[c].name);
+    cli_json_real(object, "paper", cell->paper);
+    cli_json_real(object, "ours", paper_ours(cell));
+    cli_json_real(object, "delta", paper_delta(table, r, c));
+    cli_json_text(object, "state", state_name(cell));
+    cli_json_text(object, "reason", cell->state == PAPER_FAILED ? cell->reason : NULL);
+    cli_json_real(object, "accuracy", result_of(cell, result->accuracy));
+    cli_json_real(object, "accuracy_nodes", result_of(cell, result->accuracy_nodes));
+    cli_json_real(object, "loss", result_of(cell, result->loss));
+    cli_json_real(object, "consensus_distance", result_of(cell, result->consensus_distance));
+    cli_json_int(object, "bytes_sent", (int64_t)result->bytes_sent);
+    cli_json_int(object, "bytes_final", (int64_t)result->bytes_final);
+    cli_json_int(object, "bytes_dense", (int64_t)result->bytes_dense);
+    cli_json_real(object, "sent_of_dense", share_sent(cell));
+    cli_json_real(object, "samples_per_s", result_of(cell, result->samples_per_s));
+    cli_json_real(object, "seconds", result_of(cell, result->seconds));
+    cli_json_int(object, "epochs", result->epochs);
+    cli_json_text(object, "label", cell->label);
+    if (cell->run > 0) {
+        cli_json_int(object, "run", cell->run);
+    } else {
+        cli_json_text(object, "run", NULL);
+    }
+    cli_json_flag(object, "taken_over", cell->is_taken);
+    cli_json_text(object, "file", row->file);
+    cli_json_text(object, "short_file", table->is_short ? row->short_file : NULL);
+    cli_json_put(object, "errors", errors_json(cell));
+    cli_json_put(object, "settings", cli_json_config(cell->config));
+    return object;
+}
+
+int paper_print_json(const struct paper_table *table, const struct cli *cli) {
+    struct cli_json *root = cli_json_object(), *rows = cli_json_array();
+    struct cli_database database;
+    int n_left = 0, n_failed = 0;
+    for (int r = 0; r < table->n_rows; r++) {
+        for (int c = 0; c < table->n_columns; c++) {
+            const struct paper_cell *cell = paper_cell_at(table, r, c);
+            if (cell->state == PAPER_LEFT_OUT) {
+                continue;
+            }
+            cli_json_add(rows, cell_json(table, r, c));
+            n_failed += cell->state == PAPER_FAILED;
+            n_left += cell->state == PAPER_WAITING || cell->state == PAPER_STOPPED;
+        }
+    }
+    cli_json_text(root, "name", table->name);
+    cli_json_text(root, "title", table->title);
+    cli_json_text(root, "note", *table->note ? table->note : NULL);
+    cli_json_text(root, "scale", table->is_short ? "short" : "full");
+    cli_json_flag(root, "comparable", !table->is_short);
+    cli_json_text(root, "against",
+                  table->against == PAPER_AGAINST_PAPER   ? "paper"
+                  : table->against == PAPER_AGAINST_FIRST ? table->columns[0].name
+                                                          : NULL);
+    cli_json_text(root, "db", cli_database(cli->config, &database) ? database.path : NULL);
+    cli_json_int(root, "failed", n_failed);
+    cli_json_int(root, "left", n_left);
+    cli_json_put(root, "rows", rows);
+    return cli_json_print(root);
+}
+
+/* --- CSV -------------------------------------------------------------------------------------- */
+
+static void put_text(FILE *out, const char *text) {
+    if (!strpbrk(text, ",\"\n")) {
+        fputs(text, out);
+        return;
+    }
+    fputc('"', out);
+    for (; *text; text++) {
+        fputs(*text == '"' ? "\"\"" : (char[2]){*text, '\0'}, out);
+    }
+    fputc('"', out);
+}
+
+/* ",90.31"; nothing behind the comma when it is not known. */
+static void put_number(FILE *out, const char *format, double value) {
+    fputc(',', out);
+    if (isfinite(value)) {
+        char text[64];
+        snprintf(text, sizeof text, format, value);
+        fputs(text, out);
+    }
+}
+
+/* A place that cannot be written to is reported; returns the exit code. */
+static int failed(const struct cli *cli, const char *path, int error) {
+    return error ? cli_error(cli, CLI_FAILED, OCT_STATUS_IO, "%s cannot be written: %s", path,
+                             strerror(error))
+                 : CLI_DONE;
+}
+
+int paper_write_csv(const struct paper_table *table, const struct cli *cli, const char *path) {
+    struct cli_output output;
+    const int code = failed(cli, path, cli_output_open(&output, path));
+    FILE *out = output.file;
+    if (code != CLI_DONE) {
+        return code;
+    }
+    fputs("table,scale,row,block,title,method,paper,ours,delta,state,accuracy,accuracy_nodes,loss,"
+          "consensus_distance,bytes_sent,bytes_final,bytes_dense,samples_per_s,seconds,label,run\n",
+          out);
+    for (int r = 0; r < table->n_rows; r++) {
+        for (int c = 0; c < table->n_columns; c++) {
+            const struct paper_cell *cell = paper_cell_at(table, r, c);
+            const struct paper_result *result = &cell->result;
+            if (cell->state == PAPER_LEFT_OUT) {
+                continue;
+            }
+            fprintf(out, "%s,%s,%d,", table->name, table->is_short ? "short" : "full",
+                    table->rows[r].number);
+            put_text(out, table->rows[r].block);
+            fputc(',', out);
+            put_text(out, table->rows[r].title);
+            fprintf(out, ",%s", table->columns[c].name);
+            put_number(out, "%.2f", cell->paper);
+            put_number(out, "%.4f", paper_ours(cell));
+            put_number(out, "%.4f", paper_delta(table, r, c));
+            fprintf(out, ",%s", state_name(cell));
+            put_number(out, "%.4f", result_of(cell, result->accuracy));
+            put_number(out, "%.4f", result_of(cell, result->accuracy_nodes));
+            put_number(out, "%.6f", result_of(cell, result->loss));
+            put_number(out, "%.4e", result_of(cell, result->consensus_distance));
+            put_number(out, "%.0f", result_of(cell, (double)result->bytes_sent));
+            put_number(out, "%.0f", result_of(cell, (double)result->bytes_final));
+            put_number(out, "%.0f", result_of(cell, (double)result->bytes_dense));
+            put_number(out, "%.1f", result_of(cell, result->samples_per_s));
+            put_number(out, "%.1f", result_of(cell, result->seconds));
+            fprintf(out, ",%s", cell->label);
+            put_number(out, "%.0f", cell->run > 0 ? (double)cell->run : NAN);
+            fputc('\n', out);
+        }
+    }
+    return failed(cli, path, cli_output_close(&output, 1));
+}
+
+/* --- Markdown --------------------------------------------------------------------------------- */
+
+static void put_md(FILE *out, double value, const char *format, const char *otherwise) {
+    char text[64];
+    snprintf(text, sizeof text, format, value);
+    fprintf(out, " %s |", isfinite(value) ? text : otherwise);
+}
+
+static void put_md_heads(FILE *out, const struct paper_table *table) {
+    fputs("| row | |", out);
+    for (int c = 0; c < table->n_columns; c++) {
+        if (!paper_column_is_in(table, c)) {
+            continue;
+        }
+        const char *head = table->columns[c].head;
+        fprintf(out, " %s |", head);
+        if (table->against == PAPER_AGAINST_PAPER) {
+            fprintf(out, " paper | %s |", table->is_short ? "(short)" : "diff");
+        } else if (table->against == PAPER_AGAINST_FIRST) {
+            fputs(" diff | sent |", out);
+        }
+    }
+    fputs("\n| ---: | --- |", out);
+    for (int c = 0; c < table->n_columns; c++) {
+        if (paper_column_is_in(table, c)) {
+            fputs(table->against == PAPER_AGAINST_NOTHING ? " ---: |" : " ---: | ---: | ---: |",
+                  out);
+        }
+    }
+    fputc('\n', out);
+}
+
+static void put_md_row(FILE *out, const struct paper_table *table, int r) {
+    fprintf(out, "| %d | %s |", table->rows[r].number, table->rows[r].title);
+    for (int c = 0; c < table->n_columns; c++) {
+        const struct paper_cell *cell = paper_cell_at(table, r, c);
+        if (!paper_column_is_in(table, c)) {
+            continue;
+        }
+        put_md(out, paper_ours(cell), "%.2f",
+               cell->state == PAPER_LEFT_OUT ? "" : state_name(cell));
+        if (table->against == PAPER_AGAINST_PAPER) {
+            put_md(out, cell->state == PAPER_LEFT_OUT ? NAN : cell->paper, "%.2f", "");
+        }
+        if (table->against != PAPER_AGAINST_NOTHING) {
+            put_md(out, paper_delta(table, r, c), "%+.2f", "");
+        }
+        if (table->against == PAPER_AGAINST_FIRST) {
+            put_md(out, 1 / share_sent(cell), "1/%.3g", "");
+        }
+    }
+    fputc('\n', out);
+}
+
+int paper_write_md(const struct paper_table *table, const struct cli *cli, const char *path) {
+    struct cli_output output;
+    const int code = failed(cli, path, cli_output_open(&output, path));
+    FILE *out = output.file;
+    if (code != CLI_DONE) {
+        return code;
+    }
+    char title[256];
+    const char *block = "";
+    paper_title(table, title, sizeof title);
+    fprintf(out, "# %s\n", title);
+    for (int r = 0; r < table->n_rows; r++) {
+        if (!paper_row_is_in(table, r)) {
+            continue;
+        }
+        if (strcmp(block, table->rows[r].block) != 0) {
+            block = table->rows[r].block;
+            fprintf(out, "\n## %s\n\n", block);
+            put_md_heads(out, table);
+        }
+        put_md_row(out, table, r);
+    }
+    if (table->is_short) {
+        fputs("\nShort: fewer samples, epochs and final rounds, and another learning rate than the "
+              "paper's. Differences from the paper are not comparable.\n",
+              out);
+    }
+    if (*table->note) {
+        fprintf(out, "\n%s\n", table->note);
+    }
+    return failed(cli, path, cli_output_close(&output, 1));
+}

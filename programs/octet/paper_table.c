@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* paper_table.c - the papers' tables as data: which rows, which columns, which numbers.
+ *
+ *     index.csv     the experiments: name, kind, title, what it is held against, a note
+ *     methods.csv   what a column means: its heading, and the options that it sets
+ *     NAME.csv      a table: row, block, title, file, short, overrides, then a column a method
+ *
+ * `file` is a run file with all options that the rows of a block share, `short` another that is put
+ * over it with --scale short, `overrides` what is the row's own ("skew=0.8;compress=topk:0.99").
+ */
+#include "paper.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- CSV -------------------------------------------------------------------------------------- */
+
+static const struct paper_file *find_file(const char *name) {
+    for (const struct paper_file *file = paper_files; file->name; file++) {
+        if (strcmp(file->name, name) == 0) {
+            return file;
+        }
+    }
+    return NULL;
+}
+
+/* Cuts the cell at `*at` off, in place: quotes go, what follows it is behind `*at`. `*ends` says
+ * whether it was the last of its line. */
+static char *cut_cell(char **at, int *ends) {
+    char *from = *at, *to = from, *cell = from;
+    int is_quoted = 0;
+    for (; *from && (is_quoted || (*from != ',' && *from != '\n')); from++) {
+        if (*from == '"') {
+            is_quoted = !is_quoted;
+        } else {
+            *to++ = *from;
+        }
+    }
+    *ends = *from != ',';
+    *at = from + (*from != '\0');
+    *to = '\0';
+    return cell;
+}
+
+void paper_csv_open(struct paper_csv *csv, const char *name) {
+    const struct paper_file *file = find_file(name);
+    memset(csv, 0, sizeof *csv);
+    if (!file) {
+        return;
+    }
+    csv->text = cli_alloc(file->n_bytes + 1);
+    memcpy(csv->text, file->text, file->n_bytes);
+    csv->text[file->n_bytes] = '\0';
+    size_t n_cells = 1;
+    for (const char *c = csv->text; *c; c++) {
+        n_cells += *c == ',' || *c == '\n';
+    }
+    csv->heads = cli_alloc(n_cells * sizeof *csv->heads);
+    size_t n = 0;
+    for (char *at = csv->text; *at;) {
+        int ends = 0;
+        csv->heads[n++] = cut_cell(&at, &ends);
+        if (ends && csv->n_columns == 0) {
+            csv->n_columns = (int)n;
+        }
+    }
+    csv->cells = csv->heads + csv->n_columns;
+    csv->n_rows = csv->n_columns ? (int)n / csv->n_columns - 1 : 0;
+}
+
+void paper_csv_close(struct paper_csv *csv) {
+    free(csv->heads);
+    free(csv->text);
+    memset(csv, 0, sizeof *csv);
+}
+
+const char *paper_csv_at(const struct paper_csv *csv, int row, const char *head) {
+    for (int c = 0; row < csv->n_rows && c < csv->n_columns; c++) {
+        if (strcmp(csv->heads[c], head) == 0) {
+            return csv->cells[row * csv->n_columns + c];
+        }
+    }
+    return "";
+}
+
+/* --- a table ---------------------------------------------------------------------------------- */
+
+/* Columns before those of the methods. */
+enum { FIXED = 6 };
+
+static void read_columns(struct paper_table *table) {
+    table->n_columns = table->csv.n_columns > FIXED ? table->csv.n_columns - FIXED : 0;
+    table->columns = cli_alloc((size_t)(table->n_columns + 1) * sizeof *table->columns);
+    for (int c = 0; c < table->n_columns; c++) {
+        struct paper_method *method = &table->columns[c];
+        method->name = table->csv.heads[FIXED + c];
+        method->head = method->overrides = "";
+        for (int i = 0; i < table->methods.n_rows; i++) {
+            if (strcmp(paper_csv_at(&table->methods, i, "method"), method->name) == 0) {
+                method->head = paper_csv_at(&table->methods, i, "head");
+                method->overrides = paper_csv_at(&table->methods, i, "overrides");
+            }
+        }
+    }
+}
+
+static void read_rows(struct paper_table *table) {
+    const size_t n_cells = (size_t)table->csv.n_rows * (size_t)table->n_columns;
+    table->n_rows = table->csv.n_rows;
+    table->rows = cli_alloc((size_t)(table->n_rows + 1) * sizeof *table->rows);
+    table->cells = cli_alloc((n_cells + 1) * sizeof *table->cells);
+    memset(table->cells, 0, (n_cells + 1) * sizeof *table->cells);
+    for (int r = 0; r < table->n_rows; r++) {
+        table->rows[r] = (struct paper_row){
+            .number = (int)strtol(paper_csv_at(&table->csv, r, "row"), NULL, 10),
+            .block = paper_csv_at(&table->csv, r, "block"),
+            .title = paper_csv_at(&table->csv, r, "title"),
+            .file = paper_csv_at(&table->csv, r, "file"),
+            .short_file = paper_csv_at(&table->csv, r, "short"),
+            .overrides = paper_csv_at(&table->csv, r, "overrides"),
+        };
+        for (int c = 0; c < table->n_columns; c++) {
+            const char *number = paper_csv_at(&table->csv, r, table->columns[c].name);
+            paper_cell_at(table, r, c)->paper = *number ? strtod(number, NULL) : NAN;
+        }
+    }
+}
+
+int paper_table_open(struct paper_table *table, const char *name) {
+    memset(table, 0, sizeof *table);
+    paper_csv_open(&table->index, "index.csv");
+    int i = 0;
+    while (i < table->index.n_rows && strcmp(paper_csv_at(&table->index, i, "name"), name) != 0) {
+        i++;
+    }
+    if (i == table->index.n_rows) {
+        paper_table_close(table);
+        return 0;
+    }
+    const char *against = paper_csv_at(&table->index, i, "against");
+    char file[64];
+    table->name = paper_csv_at(&table->index, i, "name");
+    table->kind = paper_csv_at(&table->index, i, "kind");
+    table->title = paper_csv_at(&table->index, i, "title");
+    table->note = paper_csv_at(&table->index, i, "note");
+    table->against = strcmp(against, "paper") == 0 ? PAPER_AGAINST_PAPER
+                     : *against                    ? PAPER_AGAINST_FIRST
+                                                   : PAPER_AGAINST_NOTHING;
+    snprintf(file, sizeof file, "%.50s.csv", table->name);
+    paper_csv_open(&table->csv, file);
+    paper_csv_open(&table->methods, "methods.csv");
+    read_columns(table);
+    read_rows(table);
+    return 1;
+}
+
+void paper_table_close(struct paper_table *table) {
+    for (int i = 0; i < table->n_rows * table->n_columns; i++) {
+        oct_config_destroy(table->cells[i].config);
+        free(table->cells[i].errors);
+    }
+    free(table->cells);
+    free(table->rows);
+    free(table->columns);
+    paper_csv_close(&table->csv);
+    paper_csv_close(&table->methods);
+    paper_csv_close(&table->index);
+    memset(table, 0, sizeof *table);
+}
+
+struct paper_cell *paper_cell_at(const struct paper_table *table, int row, int column) {
+    return &table->cells[row * table->n_columns + column];
+}
+
+int paper_row_is_in(const struct paper_table *table, int row) {
+    for (int c = 0; c < table->n_columns; c++) {
+        if (paper_cell_at(table, row, c)->state != PAPER_LEFT_OUT) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+int paper_column_is_in(const struct paper_table *table, int column) {
+    for (int r = 0; r < table->n_rows; r++) {
+        if (paper_cell_at(table, r, column)->state != PAPER_LEFT_OUT) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* --- what is asked for ------------------------------------------------------------------------ */
+
+/* Marks the rows of "1,5-8" in `wanted`. */
+static int select_rows(const struct paper_table *table, const struct cli *cli, const char *text,
+                       char *wanted) {
+    const int last = table->n_rows;
+    for (const char *at = text; *at;) {
+        char *end;
+        const long from = strtol(at, &end, 10);
+        long to = from;
+        if (end != at && *end == '-') {
+            at = end + 1;
+            to = strtol(at, &end, 10);
+        }
+        if (end == at || (*end && *end != ',') || (*end == ',' && !end[1]) || to < from) {
+            return cli_usage(cli, "--rows is '%.60s', expected numbers as in 1,5-8", text);
+        }
+        if (from < 1 || to > last) {
+            return cli_usage(cli, "--rows: %s has no row %ld; it has 1 to %d", table->name,
+                             from < 1 ? from : to, last);
+        }
+        memset(wanted + from - 1, 1, (size_t)(to - from + 1));
+        at = end + (*end == ',');
+    }
+    return CLI_DONE;
+}
+
+static void list_columns(const struct paper_table *table, char *out, size_t bytes) {
+    size_t used = 0;
+    out[0] = '\0';
+    for (int c = 0; c < table->n_columns && used < bytes; c++) {
+        used += (size_t)snprintf(out + used, bytes - used, "%s%s", c ? ", " : "",
+                                 table->columns[c].name);
+    }
+}
+
+static int select_columns(const struct paper_table *table, const struct cli *cli, const char *text,
+                          char *wanted) {
+    for (const char *at = text; *at;) {
+        const size_t length = strcspn(at, ",");
+        int found = 0;
+        for (int c = 0; c < table->n_columns; c++) {
+            const char *name = table->columns[c].name;
+            if (strlen(name) == length && memcmp(name, at, length) == 0) {
+                wanted[c] = 1;
+                found = 1;
+            }
+        }
+        if (!found) {
+            char names[256];
+            list_columns(table, names, sizeof names);
+            return cli_usage(cli, "--columns: %s has no column '%.*s'; it has: %s", table->name,
+                             length < 40 ? (int)length : 40, at, names);
+        }
+        at += length + (at[length] == ',');
+    }
+    return CLI_DONE;
+}
+
+int paper_table_select(struct paper_table *table, const struct cli *cli, const char *rows,
+                       const char *columns) {
+    char *in_rows = cli_alloc((size_t)table->n_rows + 1);
+    char *in_columns = cli_alloc((size_t)table->n_columns + 1);
+    memset(in_rows, !rows, (size_t)table->n_rows + 1);
+    memset(in_columns, !columns, (size_t)table->n_columns + 1);
+    int code = rows ? select_rows(table, cli, rows, in_rows) : CLI_DONE;
+    if (code == CLI_DONE && columns) {
+        code = select_columns(table, cli, columns, in_columns);
+    }
+    for (int r = 0; code == CLI_DONE && r < table->n_rows; r++) {
+        for (int c = 0; c < table->n_columns; c++) {
+            paper_cell_at(table, r, c)->state =
+                in_rows[r] && in_columns[c] ? PAPER_WAITING : PAPER_LEFT_OUT;
+        }
+    }
+    free(in_rows);
+    free(in_columns);
+    return code;
+}
+
+/* --- numbers ---------------------------------------------------------------------------------- */
+
+double paper_ours(const struct paper_cell *cell) {
+    return cell->state == PAPER_DONE ? cell->result.accuracy_nodes : NAN;
+}
+
+double paper_delta(const struct paper_table *table, int row, int column) {
+    const struct paper_cell *cell = paper_cell_at(table, row, column);
+    double other = NAN;
+    if (table->against == PAPER_AGAINST_PAPER) {
+        other = cell->paper;
+    } else if (table->against == PAPER_AGAINST_FIRST && column > 0) {
+        other = paper_ours(paper_cell_at(table, row, 0));
+    }
+    return paper_ours(cell) - other;
+}
+
+int paper_column_fp32(const struct paper_table *table, int column) {
+    const char *name = table->columns[column].name;
+    const size_t length = strlen(name);
+    if (length < 4 || strcmp(name + length - 4, "int8") != 0) {
+        return -1;
+    }
+    for (int c = 0; c < table->n_columns; c++) {
+        const char *other = table->columns[c].name;
+        if (strlen(other) == length && memcmp(other, name, length - 4) == 0 &&
+            strcmp(other + length - 4, "fp32") == 0) {
+            return c;
+        }
+    }
+    return -1;
+}

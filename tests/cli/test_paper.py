@@ -1,0 +1,329 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""octet paper: the tables as data, run files that run, a table that is run, taken over, stopped and goes on."""
+import csv
+import glob
+import os
+import re
+import shlex
+import signal
+import sqlite3
+import subprocess
+import tempfile
+import time
+
+from octet_cli import (OCTET, PATIENCE_S, Terminal, check, contains, environment, equal, finish, has_json, lacks,
+                       octet, octet_json)
+
+SOURCE = os.environ.get("OCT_SOURCE") or os.path.join(os.path.dirname(__file__), "..", "..")
+FOLDER = os.path.join(SOURCE, "experiments")
+JSON = has_json()
+
+# Small images instead of CIFAR-10: a cell takes a fraction of a second.
+TINY = ["--data", "synthetic:samples=64,classes=4,size=8", "--samples", "64", "--test-samples", "16",
+        "--batch", "4", "--threads", "1"]
+SHORT = ["--scale", "short", *TINY, "--epochs", "2"]
+
+
+def read_csv(name):
+    with open(os.path.join(FOLDER, name), encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+# --- the numbers of the papers -----------------------------------------------------------------
+
+# Sums of the columns as the paper's text has them.
+SUMS = {
+    "table1.csv": {"fp32": (5, 449.67), "int8": (5, 447.21)},
+    "table2.csv": {"deepsqueeze-fp32": (32, 2758.84), "deepsqueeze-int8": (32, 2721.86),
+                   "choco-fp32": (32, 2776.04), "choco-int8": (32, 2750.72)},
+    "table3.csv": {"choco-qgm-fp32": (8, 704.28), "choco-qgm-int8": (8, 699.79)},
+    "table4.csv": {"choco-fp32": (8, 694.54), "choco-int8": (8, 682.69)},
+}
+for name, columns in SUMS.items():
+    rows = read_csv(name)
+    equal([int(row["row"]) for row in rows], list(range(1, len(rows) + 1)), f"{name}: rows are numbered")
+    for column, (n, total) in columns.items():
+        values = [float(row[column]) for row in rows]
+        equal((len(values), round(sum(values), 2)), (n, total), f"{name}, {column}: numbers and their sum")
+
+index = read_csv("index.csv")
+NAMES = [row["name"] for row in index]
+methods = {row["method"] for row in read_csv("methods.csv")}
+for row in index:
+    if row["kind"] not in ("table", "curves"):
+        continue
+    for line in read_csv(row["name"] + ".csv"):
+        for column in list(line)[6:]:
+            check(column in methods, f"{row['name']}, {column}: is in methods.csv")
+        for file in (line["file"], line["short"]):
+            check(os.path.exists(os.path.join(FOLDER, file)), f"{row['name']} row {line['row']}: {file}")
+
+with tempfile.TemporaryDirectory() as state:
+    if "libyaml" in octet("paper", "table2", "--dry-run").err:
+        done = octet("paper", "table2")
+        equal(done.code, 1, "a build without run files: exit", done)
+        contains(done.err, "libyaml-dev", "a build without run files says what is missing")
+        finish()
+    RECORDS = "libsqlite3-dev" not in octet("runs", "--db", os.path.join(state, "x.db")).err
+
+    # --- every run file runs -------------------------------------------------------------------
+    known = octet("info").out
+    for path in sorted(glob.glob(os.path.join(FOLDER, "*", "*.yaml"))):
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        name = os.path.relpath(path, FOLDER)
+        if "data: imagenette" in text and "\n  imagenette " not in known:
+            continue
+        model = re.search(r"^model: (\w+)", text, re.M)
+        small = {"vgg11": ":width=8", "resnet18": ":width=8", "resnet54": ":width=4,blocks=1",
+                 "resnet20": ":width=4,blocks=1"}
+        more = ["--model", model[1] + small[model[1]]] if model else ["--model", "resnet20:width=4,blocks=1"]
+        done = octet("train", path, "--data", "synthetic:samples=64,size=32", "--samples", "64", "--test-samples",
+                     "4", "--epochs", "0", "--batch", "1", "--db", "none", "--quiet", "--threads", "1", *more)
+        equal(done.code, 0, f"octet train experiments/{name}: exit", done)
+
+    # --- what there is -------------------------------------------------------------------------
+    env = environment(XDG_STATE_HOME=state)
+    done = octet("paper", env=env)
+    equal(done.code, 0, "paper: exit", done)
+    for name in NAMES:
+        check(re.search(rf"^{re.escape(name)} ", done.out, re.M), f"paper lists {name}", done.out)
+    contains(done.out, "not there yet", "paper says what is not there")
+    for arguments, pieces in (
+            (["tabel2"], ["'tabel2' is no table or figure", "did you mean table2?", "sparse-push"]),
+            (["table2", "--rows", "33"], ["table2 has no row 33; it has 1 to 32"]),
+            (["table2", "--rows", "0-3"], ["table2 has no row 0"]),
+            (["table2", "--rows", "3-1"], ["expected numbers as in 1,5-8"]),
+            (["table2", "--rows", "1,"], ["expected numbers as in 1,5-8"]),
+            (["table2", "--rows", "one"], ["expected numbers as in 1,5-8"]),
+            (["table3", "--columns", "choco-int8"],
+             ["table3 has no column 'choco-int8'; it has: choco-qgm-fp32, choco-qgm-int8"]),
+            (["table2", "--scale", "tiny"], ["--scale is 'tiny', expected one of: full, short"]),
+            (["table2", "--svg", "x.svg"], ["--svg draws figures"]),
+            (["fig4", "--rows", "1"], ["--rows is for tables"])):
+        done = octet("paper", *arguments, env=env)
+        equal(done.code, 2, f"paper {' '.join(arguments)}: exit", done)
+        for piece in pieces:
+            contains(done.err, piece, f"paper {' '.join(arguments)}")
+    done = octet("paper", "table5", env=env)
+    equal(done.code, 1, "paper table5: exit", done)
+    contains(done.err, "no model of texts", "paper table5: why not")
+    done = octet("paper", "table2", "--rows", "1", env=environment(XDG_STATE_HOME=state, OCTET_DATA=state))
+    equal(done.code, 1, "paper without the data: exit", done)
+    contains(done.err, "octet data get cifar10", "paper without the data")
+    equal(len(done.err.splitlines()), 1, "paper without the data: one line", done.err)
+    equal(os.listdir(state), [], "nothing was run, nothing recorded")
+
+    # --- settings ------------------------------------------------------------------------------
+    if JSON:
+        for name, cells in (("table1", 10), ("table2", 128), ("table3", 16), ("table4", 16), ("fig1", 5),
+                            ("sparse-push", 24)):
+            rows = ["--rows", "1-3"] if name == "table1" else []
+            if "\n  imagenette " in known:
+                rows = []
+            elif name == "table4":
+                continue
+            for scale in ("full", "short"):
+                value = octet_json("paper", name, "--dry-run", "--scale", scale, *rows, env=env)
+                equal(len(value["rows"]), 6 if rows else cells, f"{name}, {scale}: cells")
+                for cell in value["rows"]:
+                    s = cell["settings"]
+                    where = f"{name} r{cell['row']} {cell['method']}"
+                    if scale == "full" and s["batch"] * s["nodes"] != 256:
+                        check(False, f"{where}: 256 samples a step", s)
+                    skew = re.search(r"skew ([0-9.]+)", cell["title"])
+                    if skew and s["partition"] != "skew:" + skew[1]:
+                        check(False, f"{where}: skew", s)
+                    share = re.match(r"(\d+) %", cell["title"])
+                    if share and s["compress"] != "topk:0." + share[1]:
+                        check(False, f"{where}: compression", s)
+                    for word in ("fp32", "int8"):
+                        if word in cell["method"] and s["precision"] != word:
+                            check(False, f"{where}: precision", s)
+                    if s["label"] != f"{name}/{scale}/r{cell['row']}/{cell['method']}":
+                        check(False, f"{where}: label", s)
+        value = octet_json("paper", "table2", "--dry-run", "--rows", "15,31", env=env)
+        one, two = value["rows"][3]["settings"], value["rows"][4]["settings"]
+        wanted = {"epochs": 200, "lr": 0.1, "weight_decay": 1e-4, "beta": 0.9, "momentum": "local",
+                  "final_gossip": 50, "algorithm": "choco", "precision": "int8", "norm": "range-evonorm",
+                  "compress": "topk:0.90", "topology": "directed-ring", "nodes": 16, "schedule": "step",
+                  "model": "resnet20", "data": "cifar10", "partition": "skew:0.8"}
+        equal({key: one[key] for key in wanted}, wanted, "table 2, row 15, choco-int8")
+        wanted = {"algorithm": "deepsqueeze", "precision": "fp32", "norm": "evonorm-s0", "schedule": "halving",
+                  "compress": "topk:0.99", "topology": "torus:rows=4", "model": "vgg11"}
+        equal({key: two[key] for key in wanted}, wanted, "table 2, row 31, deepsqueeze-fp32")
+
+    # --- a row from start to end ---------------------------------------------------------------
+    table = ["paper", "table2", "--rows", "1", *SHORT]
+    files = [os.path.join(state, "out." + end) for end in ("csv", "md")]
+    done = octet(*table, "--csv", files[0], "--md", files[1], env=env)
+    equal(done.code, 0, "a row: exit", done)
+    for piece in ("ResNet-20, directed ring, 8 nodes", "DeepSq fp32", "CHOCO int8", "90.56", "(short)",
+                  "int8 less fp32", "mean of 2", "not comparable"):
+        contains(done.out, piece, "a row")
+    equal(done.err.count(": cell "), 4, "a row: cells that began", done.err)
+    check(re.search(r"^table2/short/r1/choco-int8: [0-9.]+ %, paper 90\.30, [-+][0-9.]+ \(short\), \d+ s$", done.err,
+                    re.M), "a row: a line for a cell", done.err)
+    with open(files[0], encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    equal([(line["method"], line["paper"], line["state"]) for line in lines],
+          [("deepsqueeze-fp32", "90.56", "done"), ("deepsqueeze-int8", "90.57", "done"),
+           ("choco-fp32", "90.96", "done"), ("choco-int8", "90.30", "done")], "--csv: a line a cell")
+    for line in lines:
+        equal(round(float(line["ours"]) - float(line["paper"]), 3), round(float(line["delta"]), 3),
+              f"--csv {line['method']}: delta")
+    with open(files[1], encoding="utf-8") as file:
+        text = file.read()
+    contains(text, "| row | | DeepSq fp32 | paper | (short) |", "--md: heads")
+    check(re.search(r"^\| 1 \| dense, skew 0 \| [0-9.]+ \| 90\.56 \| [-+][0-9.]+ \|", text, re.M), "--md: a row", text)
+    if RECORDS:
+        equal(sorted(os.listdir(os.path.join(state, "octet"))), ["paper", "runs.db"], "the state folder")
+    equal(os.listdir(os.path.join(state, "octet", "paper")), [], "no checkpoint is left")
+
+    # --- it is taken over ----------------------------------------------------------------------
+    if RECORDS and JSON:
+        value = octet_json(*table, env=env)
+        equal([row["taken_over"] for row in value["rows"]], [True] * 4, "again: taken over")
+        equal([row["run"] for row in value["rows"]], [1, 2, 3, 4], "again: numbers of the runs")
+        for key in ("paper", "ours", "delta", "accuracy", "accuracy_nodes", "bytes_sent", "label", "settings",
+                    "row", "method", "state", "errors"):
+            check(all(key in row for row in value["rows"]), f"JSON: rows have {key!r}")
+        for row, line in zip(value["rows"], lines):
+            check(abs(row["ours"] - float(line["ours"])) < 1e-3 and row["ours"] == row["accuracy_nodes"],
+                  f"{row['method']}: ours {row['ours']:.3f} as before, the mean over the nodes")
+            check(abs(row["delta"] - (row["ours"] - row["paper"])) < 1e-9, f"{row['method']}: delta {row['delta']:.3f}")
+            equal(len([e for e in row["errors"] if e is not None]), 2, f"{row['method']}: errors of the epochs")
+        equal((value["name"], value["scale"], value["comparable"], value["failed"], value["left"]),
+              ("table2", "short", False, 0, 0), "JSON: the rest")
+        done = octet(*table, env=env)
+        lacks(done.err, "cell", "all taken over: nothing is run")
+        value = octet_json(*table, "--columns", "choco-int8", "--again", env=env)
+        equal([(row["taken_over"], row["run"]) for row in value["rows"]], [(False, 5)], "--again runs it again")
+        value = octet_json(*table, "--columns", "choco-int8", "--seed", "2", env=env)
+        equal([(row["taken_over"], row["run"]) for row in value["rows"]], [(False, 6)], "another seed is another run")
+        value = octet_json(*table, "--columns", "choco-int8", env=env)
+        equal([(row["taken_over"], row["run"]) for row in value["rows"]], [(True, 5)], "the newest counts")
+        done = octet("runs", "5", env=env)
+        contains(done.out, "table2/short/r1/choco-int8", "the run has its label")
+        done = octet(*table, "--dry-run", env=env)
+        contains(done.out, "0 to run, 4 on record", "--dry-run of a table that is done")
+        value = octet_json(*table, "--columns", "choco-fp32", "--db", "none", env=env)
+        equal([(row["taken_over"], row["run"]) for row in value["rows"]], [(False, None)], "--db none: run, not recorded")
+
+    # --- Ctrl-C and a kill, and how it goes on --------------------------------------------------
+    LONG = ["paper", "table2", "--rows", "1", "--columns", "choco-fp32,choco-int8", *TINY, "--epochs", "8"]
+
+    def checkpoints(folder, column):
+        return glob.glob(os.path.join(folder, "octet/paper/table2/full/r1", column, "step-*[0-9]"))
+
+    def interrupt(number, folder):
+        """Runs LONG; once its second cell has a checkpoint sends the signal; exit code and texts."""
+        process = subprocess.Popen([OCTET, *LONG], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, env=environment(XDG_STATE_HOME=folder))
+        until = time.monotonic() + PATIENCE_S
+        while not checkpoints(folder, "choco-int8") and process.poll() is None and time.monotonic() < until:
+            time.sleep(0.002)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=PATIENCE_S)
+        return process.returncode, out.decode(), err.decode()
+
+    def models(folder):
+        """{label: sha256 of the model} of the runs that are done."""
+        with sqlite3.connect(os.path.join(folder, "octet", "runs.db")) as runs:
+            return dict(runs.execute("SELECT value, model_sha256 FROM runs JOIN options ON run = number "
+                                     "WHERE name = 'label' AND outcome = 'done'"))
+
+    if RECORDS and JSON:
+        with tempfile.TemporaryDirectory() as folder:
+            octet(*LONG, env=environment(XDG_STATE_HOME=folder))
+            expected = models(folder)
+        equal(sorted(expected), ["table2/full/r1/choco-fp32", "table2/full/r1/choco-int8"], "models of a whole table")
+        for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -9)):
+            name = signal.Signals(number).name
+            with tempfile.TemporaryDirectory() as folder:
+                got, out, err = interrupt(number, folder)
+                equal(got, code, f"{name}: exit", err)
+                check(checkpoints(folder, "choco-int8"), f"{name}: a checkpoint is there", err)
+                command = ["octet", *LONG]
+                if number != signal.SIGKILL:
+                    contains(out, "half", f"{name}: the table has a half-done cell")
+                    contains(err, "stopped with 1 cell to go; to go on: octet paper table2", f"{name}: what to do")
+                    command = shlex.split(err.split("to go on: ")[1])
+                done = octet(*command[1:], env=environment(XDG_STATE_HOME=folder))
+                equal(done.code, 0, f"{name}, then again: exit", done)
+                contains(done.err, "choco-int8: cell 1 of 1, goes on", f"{name}, then again: it goes on")
+                equal(models(folder), expected, f"{name}, then again: the same models")
+                equal(os.listdir(os.path.join(folder, "octet", "paper")), [], f"{name}: no checkpoint is left")
+        with tempfile.TemporaryDirectory() as folder:
+            interrupt(signal.SIGKILL, folder)
+            done = octet(*LONG, "--lr", "0.05", env=environment(XDG_STATE_HOME=folder))
+            equal(done.code, 0, "other options: exit", done)
+            lacks(done.err, "goes on", "other options begin anew, whatever lies there")
+            equal(done.err.count(": cell "), 2, "other options: nothing is taken over")
+
+    # --- a cell that fails ---------------------------------------------------------------------
+    wild = ["paper", "table2", "--rows", "1", "--columns", "choco-fp32", "--scale", "short", *TINY, "--epochs", "20",
+            "--lr", "1e6"]
+    done = octet(*wild, env=env)
+    equal(done.code, 1, "a cell that overflows: exit", done)
+    contains(done.out, "fails", "a cell that overflows: in the table")
+    contains(done.out, "table2/short/r1/choco-fp32 failed: NOT_FINITE", "a cell that overflows: why")
+    if JSON:
+        value = octet_json(*wild, code=1, env=env)
+        row = value["rows"][0]
+        equal((row["state"], row["ours"], row["delta"], value["failed"]), ("failed", None, None, 1),
+              "a cell that overflows: JSON")
+        contains(row["reason"], "NOT_FINITE", "a cell that overflows: its reason")
+
+    # --- the others ----------------------------------------------------------------------------
+    if JSON:
+        value = octet_json("paper", "sparse-push", "--rows", "2", *SHORT, env=env)
+        equal([row["method"] for row in value["rows"]], ["sgp", "sparse-push", "sc-sparse-push"], "sparse-push: columns")
+        equal([row["paper"] for row in value["rows"]], [None] * 3, "sparse-push: nothing is published")
+        dense, sparse, _ = value["rows"]
+        equal(dense["delta"], None, "sparse-push: the dense column is what the others are held against")
+        check(abs(sparse["delta"] - (sparse["ours"] - dense["ours"])) < 1e-9, "sparse-push: delta against the dense one")
+        check(sparse["sent_of_dense"] < 0.1, f"sparse-push: sends {sparse['sent_of_dense']:.4f} of dense floats")
+        equal(value["against"], "sgp", "sparse-push: against")
+        value = octet_json("paper", "fig2", *TINY[:2], "--samples", "64", env=env)
+        equal([len(row["histogram"]) for row in value["rows"]], [8] * 4, "fig2: four partitions over 8 nodes")
+        equal([sum(map(sum, row["histogram"])) for row in value["rows"]], [64] * 4, "fig2: every sample once")
+        value = octet_json("paper", "fig4", env=env)
+        equal([(row["nodes"], len(row["edges"])) for row in value["rows"]], [(8, 8), (16, 64)], "fig4: the graphs")
+        value = octet_json("paper", "table1", "--rows", "1", *SHORT, env=env)
+        equal([(row["method"], row["paper"], row["settings"]["nodes"]) for row in value["rows"]],
+              [("fp32", 91.25, 1), ("int8", 91.12, 1)], "table1: one node")
+        value = octet_json("paper", "table3", "--rows", "3", *SHORT, "--columns", "choco-qgm-int8", env=env)
+        equal([row["settings"]["momentum"] for row in value["rows"]], ["qgm"], "table3: quasi-global momentum")
+    drawings = {}
+    for name, more in (("fig1", SHORT), ("fig2", TINY[:2]), ("fig4", [])):
+        drawings[name] = os.path.join(state, name + ".svg")
+        done = octet("paper", name, *more, "--svg", drawings[name], env=env)
+        equal(done.code, 0, f"{name} --svg: exit", done)
+        with open(drawings[name], encoding="utf-8") as file:
+            text = file.read()
+        check(text.startswith("<svg") and text.endswith("</svg>\n"), f"{name}: a drawing")
+        if name == "fig1":
+            equal(text.count("<polyline"), 5, "fig1: five curves")
+            contains(done.out, "test error after epoch", "fig1: a table of errors")
+
+    # --- on a terminal -------------------------------------------------------------------------
+    for columns in (80, 160):
+        with tempfile.TemporaryDirectory() as folder:
+            terminal = Terminal("paper", "table2", "--rows", "1,9", *SHORT, columns=columns,
+                                env=environment(TERM="xterm", XDG_STATE_HOME=folder))
+            equal(terminal.finish(), 0, f"{columns} columns: exit", terminal.raw)
+        text = re.sub(r"\x1b\[[0-9;]*m", "", terminal.raw.decode())
+        lines = re.split(r"\r\n|\x1b\[K|\r|\x1b\[\d+A|\x1b\[J|\n", text)
+        widest = max(len(line) for line in lines)
+        check(widest <= columns, f"{columns} columns: the widest line takes {widest}")
+        check(re.search(r"\x1b\[\d+A", text), f"{columns} columns: redrawn in place")
+        check(re.search(r"r1 choco-int8  (epoch|test) \d", text), f"{columns} columns: the cell that runs")
+        contains(text, "table2  cell 8 of 8", f"{columns} columns: the table's line")
+        last = text[text.rindex("\x1b[J"):]
+        lacks(last, "\x1b[K", f"{columns} columns: the end stays")
+        for piece in ("ResNet-20, directed ring, 16 nodes", "CHOCO int8", "int8 less fp32"):
+            contains(last, piece, f"{columns} columns: the end")
+        equal("paper (short)" in last, columns == 160, f"{columns} columns: the paper's own numbers")
+finish()
