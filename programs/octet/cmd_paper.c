@@ -427,9 +427,25 @@ static int run_named(struct paper_table *table, struct cli *cli) {
     return run_table(table, cli);
 }
 
+/* Experiments are run files: a build that reads none has none of them. */
+static int has_run_files(void) {
+    struct oct_config *config = NULL;
+    oct_status status = oct_config_create(&config);
+    if (status == OCT_OK) {
+        status = oct_config_parse(config, "experiments", "", 0);
+    }
+    oct_config_destroy(config);
+    return status != OCT_STATUS_UNSUPPORTED;
+}
+
 static int paper(struct cli *cli) {
     const char *scale = cli_own(cli, "scale");
     struct paper_table table;
+    if (!has_run_files()) {
+        return cli_error(cli, CLI_FAILED, OCT_STATUS_UNSUPPORTED,
+                         "the papers' experiments are run files, which this build does not read; "
+                         "install libyaml-dev and build again");
+    }
     if (strcmp(scale, "full") != 0 && strcmp(scale, "short") != 0) {
         return cli_usage(cli, "--scale is '%.40s', expected one of: full, short", scale);
     }

@@ -144,9 +144,10 @@ static int has_options(struct oct_runs *runs, int64_t number, const struct oct_c
             continue;
         }
         oct_status status = oct_runs_option_find(runs, number, option->name, &value);
-        if (status == OCT_STATUS_NOT_FOUND
-                ? oct_config_is_set(config, option->name)
-                : (status != OCT_OK || strcmp(value, oct_config_get(config, option->name)))) {
+        if (status == OCT_STATUS_NOT_FOUND && !oct_config_is_set(config, option->name)) {
+            continue;
+        }
+        if (status != OCT_OK || strcmp(value, oct_config_get(config, option->name)) != 0) {
             return 0;
         }
     }

@@ -81,7 +81,7 @@ static int list_curves(const struct paper_table *table, struct curve *curves) {
 
 int paper_draw_curves(const struct paper_table *table, const struct cli *cli, const char *path) {
     enum { WIDTH = 760, HEIGHT = 460, TOP = 48 };
-    const size_t n_cells = (size_t)(table->n_rows * table->n_columns);
+    const size_t n_cells = (size_t)table->n_rows * (size_t)table->n_columns;
     struct curve *curves = cli_alloc(n_cells * sizeof *curves);
     struct chart_series *series = cli_alloc(n_cells * sizeof *series);
     const int n = list_curves(table, curves);
@@ -126,7 +126,8 @@ int paper_draw_curves(const struct paper_table *table, const struct cli *cli, co
 
 void paper_print_curves(const struct paper_table *table) {
     char heads[512] = ">test error after epoch";
-    struct curve *curves = cli_alloc((size_t)(table->n_rows * table->n_columns) * sizeof *curves);
+    struct curve *curves =
+        cli_alloc((size_t)table->n_rows * (size_t)table->n_columns * sizeof *curves);
     struct cli_table rows;
     int n_epochs = 0, n = list_curves(table, curves);
     n = n < CLI_TABLE_COLUMNS ? n : CLI_TABLE_COLUMNS - 1;
@@ -235,35 +236,40 @@ static struct cli_json *holding_json(const struct paper_row *row, const struct h
 
 enum { PANEL_GAP = 36, PANEL_LEFT = 70, PANEL_TOP = 96, MOST_PANELS = 8 };
 
+static struct classes_figure lay_out_panel(const struct holding *holding, double left) {
+    struct classes_figure figure = {
+        .n_nodes = holding->n_nodes,
+        .n_classes = holding->n_classes,
+        .counts = holding->counts,
+        .left = left + PANEL_LEFT,
+        .top = PANEL_TOP,
+        .room = 300,
+        .most_cell = 30,
+        .most_told = 20000,
+    };
+    classes_lay_out(&figure);
+    return figure;
+}
+
 static int draw_holdings(const struct paper_table *table, const struct cli *cli,
                          const struct holding *holdings, const char *path) {
-    struct classes_figure figures[MOST_PANELS];
-    double left = 0, bottom = 0;
+    double lefts[MOST_PANELS + 1] = {0}, bottom = 0;
     char title[256];
+    struct page page;
     for (int i = 0; i < table->n_rows; i++) {
-        figures[i] = (struct classes_figure){
-            .n_nodes = holdings[i].n_nodes,
-            .n_classes = holdings[i].n_classes,
-            .counts = holdings[i].counts,
-            .left = left + PANEL_LEFT,
-            .top = PANEL_TOP,
-            .room = 300,
-            .most_cell = 30,
-            .most_told = 20000,
-        };
-        classes_lay_out(&figures[i]);
-        left = figures[i].right + PANEL_GAP;
-        bottom = classes_bottom(&figures[i]) > bottom ? classes_bottom(&figures[i]) : bottom;
+        const struct classes_figure figure = lay_out_panel(&holdings[i], lefts[i]);
+        lefts[i + 1] = figure.right + PANEL_GAP;
+        bottom = classes_bottom(&figure) > bottom ? classes_bottom(&figure) : bottom;
     }
     paper_title(table, title, sizeof title);
-    struct page page;
-    int code = page_open(&page, cli, path, left, bottom, title);
+    int code = page_open(&page, cli, path, lefts[table->n_rows], bottom, title);
     if (code != CLI_DONE) {
         return code;
     }
     for (int i = 0; i < table->n_rows; i++) {
-        svg_text(page.svg, "ink", 's', figures[i].left, 60, "%s", table->rows[i].title);
-        classes_draw(page.svg, &figures[i]);
+        const struct classes_figure figure = lay_out_panel(&holdings[i], lefts[i]);
+        svg_text(page.svg, "ink", 's', figure.left, 60, "%s", table->rows[i].title);
+        classes_draw(page.svg, &figure);
     }
     return page_close(&page, cli);
 }
@@ -301,8 +307,9 @@ int paper_figure_classes(struct paper_table *table, struct cli *cli) {
         return code;
     }
     oct_status status = OCT_OK;
+    table->n_rows = table->n_rows < MOST_PANELS ? table->n_rows : MOST_PANELS;
     memset(holdings, 0, sizeof holdings);
-    for (int i = 0; i < table->n_rows && i < MOST_PANELS && status == OCT_OK; i++) {
+    for (int i = 0; i < table->n_rows && status == OCT_OK; i++) {
         struct oct_config *config = NULL;
         status = paper_row_config(table, i, cli, &config);
         const char *name = status == OCT_OK ? oct_config_get(config, "data") : opened;
@@ -331,10 +338,10 @@ int paper_figure_classes(struct paper_table *table, struct cli *cli) {
 
 struct drawn {
     const char *name;
-    struct oct_topology_info info;
     struct oct_edge *edges;
-    int n_edges;
     double gap; /* NAN: not known */
+    int n_edges;
+    struct oct_topology_info info;
 };
 
 static oct_status look_at_graph(const struct oct_config *config, struct drawn *out) {
@@ -443,8 +450,9 @@ int paper_figure_graphs(struct paper_table *table, struct cli *cli) {
         return code;
     }
     oct_status status = OCT_OK;
+    table->n_rows = table->n_rows < MOST_PANELS ? table->n_rows : MOST_PANELS;
     memset(graphs, 0, sizeof graphs);
-    for (int i = 0; i < table->n_rows && i < MOST_PANELS && status == OCT_OK; i++) {
+    for (int i = 0; i < table->n_rows && status == OCT_OK; i++) {
         status = paper_row_config(table, i, cli, &configs[i]);
         if (status == OCT_OK) {
             graphs[i].name = oct_config_get(configs[i], "topology");

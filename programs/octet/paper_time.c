@@ -76,7 +76,7 @@ double paper_speed(void) {
     };
     struct oct_config *config = NULL;
     struct oct_trainer *trainer = NULL;
-    struct oct_result result;
+    struct oct_result result = {.samples_per_s = 0};
     struct paper_csv rates;
     double speed = 1;
     oct_status status = oct_config_create(&config);
