@@ -472,8 +472,8 @@ const struct cli_command cli_paper = {
         "cell is a run of its own in the database, labelled TABLE/SCALE/rROW/COLUMN: one that is "
         "there with the same options is taken over, one that was stopped goes on. --scale short "
         "keeps graph, skew, algorithm, compression and precision and makes the rest small: 4,000 "
-        "samples (ResNet-54 and VGG-11 1,500; Imagenette 1,000 of 64x64, for VGG-11 32x32), 4 to 8 "
-        "epochs, 64 samples a step, learning rate 0.02, 20 final rounds; docs/howto/paper.md has "
+        "samples (ResNet-54 and VGG-11 1,500; Imagenette 1,000 of 64x64, VGG-11 500), 4 to 8 "
+        "epochs, 32 or 64 samples a step, learning rate 0.02, 20 final rounds; docs/howto/paper.md has "
         "all of it. Its numbers are not comparable with the paper's, so their difference is marked "
         "(short); what int8 loses against fp32 is shown beside the paper's.",
     .own = own,
