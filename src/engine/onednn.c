@@ -332,16 +332,20 @@ static const char *name_of(const_dnnl_primitive_desc_t desc) {
  * verbose mode, and "ref" are plain loops. For integers these were found to be exact, others not:
  * "gemm" miscounts the padding of groups, "amx" that of more than half a kernel and, with a kernel
  * of 1, writes beyond its result; deconvolutions miss places at the right border where it is
- * further away than they think, and where they borrow a convolution, that one rounds. Those of bf16
- * read what is not there where a stride is more than a padded kernel or a padded row, of `width`. */
-static int is_wanted(const struct plan *plan, const struct oct__conv_attr *conv, int64_t width,
-                     const char *name) {
+ * further away than they think, and where they borrow a convolution, that one rounds. Weight gradients
+ * of bf16 read what is not there where a stride is more than a padded kernel or a padded row; those of
+ * f32, AVX2 and a kernel of 1 with a stride write beyond their scratch unless channels fill vectors. `x`
+ * is what a weight gradient reads: [count][channels][rows][columns]. */
+static int is_wanted(const struct plan *plan, const struct oct__conv_attr *conv,
+                     const dnnl_dim_t *x, const char *name) {
+    enum { AVX2_FLOATS = 8 };
     if (plan->dtype[X] == OCT_DTYPE_F32) {
-        return 1;
+        return plan->wiring->direction != WEIGHT_GRADIENT || conv->stride == 1 ||
+               x[1] % AVX2_FLOATS == 0 || strcmp(name, "jit_1x1:avx2") != 0;
     }
     if (plan->dtype[X] == OCT_DTYPE_BF16) {
         return !strstr(name, "ref") &&
-               (conv->pad == 0 || (conv->kernel >= conv->stride && width >= conv->stride));
+               (conv->pad == 0 || (conv->kernel >= conv->stride && x[3] >= conv->stride));
     }
     if (plan->wiring->direction == DECONVOLUTION) {
         return strcmp(name, "jit_deconvolution:avx512_core_vnni") == 0 &&
@@ -363,7 +367,7 @@ static oct_status choose(const struct plan *plan, const struct oct__conv_attr *c
         *out = dnnl_primitive_desc_iterator_fetch(each);
         if (!*out) {
             found = dnnl_out_of_memory;
-        } else if (!is_wanted(plan, conv, desc->src_desc.dims[3], name_of(*out))) {
+        } else if (!is_wanted(plan, conv, desc->src_desc.dims, name_of(*out))) {
             dnnl_primitive_desc_destroy(*out);
             *out = NULL;
             found = dnnl_primitive_desc_iterator_next(each);
