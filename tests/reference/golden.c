@@ -14,7 +14,7 @@
 
 enum stream_kind { STREAM_PARAMS, STREAM_IMAGES, STREAM_LABELS, STREAM_POSITIONS };
 
-enum { LEVELS = 4 * 4 * GOLDEN_CHANNELS, PATCH = GOLDEN_SIDE / 4 };
+enum { LEVELS = 4 * 4 * GOLDEN_CHANNELS };
 
 static void draw(uint64_t seed, enum stream_kind kind, uint32_t layer, size_t count,
                  uint32_t *words) {
@@ -32,14 +32,14 @@ static void *take(size_t count, size_t size) {
 
 /* --- inputs ---------------------------------------------------------------------------------- */
 
-void golden_image(uint64_t seed, uint32_t index, uint8_t *bytes) {
-    enum { PIXELS = GOLDEN_SIDE * GOLDEN_SIDE * GOLDEN_CHANNELS };
-    uint32_t *words = take(LEVELS + PIXELS, sizeof *words);
-    draw(seed, STREAM_IMAGES, index, LEVELS + PIXELS, words);
-    for (int i = 0; i < PIXELS; i++) {
-        int c = i % GOLDEN_CHANNELS, column = i / GOLDEN_CHANNELS % GOLDEN_SIDE;
-        int row = i / GOLDEN_CHANNELS / GOLDEN_SIDE;
-        int level = (row / PATCH * 4 + column / PATCH) * GOLDEN_CHANNELS + c;
+void golden_image(uint64_t seed, uint32_t index, int side, uint8_t *bytes) {
+    const int pixels = side * side * GOLDEN_CHANNELS, patch = side / 4;
+    uint32_t *words = take((size_t)(LEVELS + pixels), sizeof *words);
+    draw(seed, STREAM_IMAGES, index, (size_t)(LEVELS + pixels), words);
+    for (int i = 0; i < pixels; i++) {
+        int c = i % GOLDEN_CHANNELS, column = i / GOLDEN_CHANNELS % side;
+        int row = i / GOLDEN_CHANNELS / side;
+        int level = (row / patch * 4 + column / patch) * GOLDEN_CHANNELS + c;
         bytes[i] = (uint8_t)(oct__below(words[level], 192) + oct__below(words[LEVELS + i], 64));
     }
     free(words);
@@ -157,6 +157,24 @@ static void read_record(struct reader *reader, uint64_t seed, uint32_t index,
     record->place = place;
 }
 
+static void choose_scales(struct golden *golden) {
+    static const char prefix[] = "grad/";
+    double largest = 0.0;
+    for (uint32_t i = 0; i < golden->n_records; i++) {
+        struct golden_record *record = &golden->records[i];
+        record->scale = record->norm;
+        if (strncmp(record->name, prefix, strlen(prefix)) == 0) {
+            largest = record->norm > largest ? record->norm : largest;
+        }
+    }
+    for (uint32_t i = 0; i < golden->n_records; i++) {
+        struct golden_record *record = &golden->records[i];
+        if (strncmp(record->name, prefix, strlen(prefix)) == 0 && record->norm < 1e-9 * largest) {
+            record->scale = 0.1 * largest;
+        }
+    }
+}
+
 struct golden *golden_open(const char *folder, const char *name) {
     char path[1024];
     snprintf(path, sizeof path, "%s/%s.golden", folder, name);
@@ -177,6 +195,7 @@ struct golden *golden_open(const char *folder, const char *name) {
         fail_msg("%s: has %zu bytes too many", path, reader.n_bytes - reader.at);
     }
     free(reader.bytes);
+    choose_scales(golden);
     return golden;
 }
 
@@ -220,9 +239,9 @@ double golden_error(const struct golden_record *record, const float *values) {
         double d = (double)values[record->place[i]] - (double)record->values[i];
         off += d * d;
     }
-    double of_sum = fabs(sum - record->sum) / (record->norm * sqrt(count));
-    double of_norm = fabs(sqrt(squares) - record->norm) / record->norm;
-    double of_entries = sqrt(off / record->n_stored) / (record->norm / sqrt(count));
+    double of_sum = fabs(sum - record->sum) / (record->scale * sqrt(count));
+    double of_norm = fabs(sqrt(squares) - record->norm) / record->scale;
+    double of_entries = sqrt(off / record->n_stored) / (record->scale / sqrt(count));
     double error = of_sum > of_norm ? of_sum : of_norm;
     error = of_entries > error ? of_entries : error;
     return isfinite(of_sum + of_norm + of_entries) ? error : INFINITY;

@@ -13,13 +13,14 @@
 
 #include "nn/graph.h"
 
-enum { GOLDEN_SIDE = 32, GOLDEN_CHANNELS = 3, GOLDEN_CLASSES = 10, GOLDEN_BATCHES = 2 };
+enum { GOLDEN_CHANNELS = 3, GOLDEN_CLASSES = 10, GOLDEN_BATCHES = 2 };
 
 struct golden_record {
     const char *name;      /* "grad/stem.weight" */
     uint32_t count;        /* elements of the tensor */
     uint32_t n_stored;     /* all of them, or a sample */
     double sum, norm;      /* of the tensor */
+    double scale;          /* what errors are relative to: the norm, see golden_open */
     const float *values;   /* [n_stored] */
     const uint32_t *place; /* [n_stored] where in the tensor each was taken from */
 };
@@ -31,6 +32,8 @@ struct golden {
     struct golden_record *records;
 };
 
+/* A gradient that is 0 by construction, as that of a shift which a norm removes again, is only rounding
+ * in both: errors of one whose norm is below 1e-9 of the file's largest are relative to a tenth of that. */
 struct golden *golden_open(const char *folder, const char *name);
 void golden_close(struct golden *golden);
 
@@ -42,8 +45,8 @@ const struct golden_record *golden_find(const struct golden *golden, const char 
  * root mean square). With all entries stored the last is |values - golden| / |golden|. */
 double golden_error(const struct golden_record *record, const float *values);
 
-/* Image `index` (row, column, channel) and label `index`. */
-void golden_image(uint64_t seed, uint32_t index, uint8_t *bytes);
+/* Image `index` of side x side pixels (row, column, channel), and label `index`. */
+void golden_image(uint64_t seed, uint32_t index, int side, uint8_t *bytes);
 int golden_label(uint64_t seed, uint32_t index);
 
 /* Starting values of parameter `index`. */
