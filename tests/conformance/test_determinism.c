@@ -3,7 +3,7 @@
  *
  * The same seed gives the same model on 1, 2 and 3 threads, with one node, whose batch threads
  * share in fixed shards, and with several, which threads take whole; on every engine, with every
- * norm. Another seed gives another model. Batches end with a short shard and epochs with a batch
+ * norm and model. Another seed gives another model. Batches end with a short shard and epochs with a batch
  * that is filled from the next permutation.
  */
 #include <pthread.h>
@@ -13,8 +13,10 @@
 
 #include "base/parallel.h"
 #include "engine/engine.h"
+#include "models/model.h"
 #include "nn/layer.h"
 #include "support/check.h"
+#include "support/narrow.h"
 #include "support/solo.h"
 #include "train/trainer.h"
 
@@ -79,16 +81,30 @@ static void expect_same(const struct oct_result *a, const struct oct_result *b) 
     assert_int_equal(a->state_bytes, b->state_bytes);
 }
 
-/* The oracle is too slow for this; operation by operation it is held to the same in test_engine.c. */
+static void expect_same_on_threads(struct options o) {
+    struct oct_result first = train(&o);
+    print_message("%s, %s, %s, %s, %d nodes: loss %.6f, distance %.2e, %.16s…\n", o.engine, o.model,
+                  o.precision, o.norm, o.n_nodes, first.loss, first.consensus_distance,
+                  first.model_sha256);
+    assert_int_equal(first.consensus_distance > 0, o.n_nodes > 1);
+    for (o.n_threads = 2; o.n_threads <= 3; o.n_threads++) {
+        struct oct_result other = train(&o);
+        expect_same(&first, &other);
+    }
+}
+
+/* Engines that train; the oracle is too slow for this, operation by operation it is held to the same in
+ * test_engine.c. */
+static int is_subject(int engine) {
+    return !oct__engine_at(engine)->plugin.unavailable && !oct__engine_at(engine)->is_oracle;
+}
+
 static void threads_do_not_matter(const char *precision) {
     if (!oct__parallel_available()) {
         print_message("built without threads: every count is one\n");
     }
     for (int e = 0; oct__engine_at(e); e++) {
-        if (oct__engine_at(e)->plugin.unavailable || oct__engine_at(e)->is_oracle) {
-            continue;
-        }
-        for (int i = 0; oct__norm_at(i); i++) {
+        for (int i = 0; is_subject(e) && oct__norm_at(i); i++) {
             static const int node_counts[] = {1, 2, 4};
             for (size_t n = 0; n < OCT_COUNT_OF(node_counts); n++) {
                 struct options o = plain;
@@ -96,16 +112,27 @@ static void threads_do_not_matter(const char *precision) {
                 o.engine = oct__engine_at(e)->plugin.name;
                 o.norm = oct__norm_at(i)->plugin.name;
                 o.n_nodes = node_counts[n];
-                struct oct_result first = train(&o);
-                print_message("%s, %s, %s, %d nodes: loss %.6f, distance %.2e, %.16s…\n", o.engine,
-                              precision, o.norm, o.n_nodes, first.loss, first.consensus_distance,
-                              first.model_sha256);
-                assert_int_equal(first.consensus_distance > 0, o.n_nodes > 1);
-                for (o.n_threads = 2; o.n_threads <= 3; o.n_threads++) {
-                    struct oct_result other = train(&o);
-                    expect_same(&first, &other);
-                }
+                expect_same_on_threads(o);
             }
+        }
+    }
+}
+
+/* Every model, one node shared by threads and several of them; a norm that sees the whole batch. */
+static void threads_do_not_matter_to_models(void **state) {
+    (void)state;
+    for (int e = 0; oct__engine_at(e); e++) {
+        for (int i = 0; is_subject(e) && oct__model_at(i); i++) {
+            struct options o = plain;
+            o.engine = oct__engine_at(e)->plugin.name;
+            o.model = narrow_model(oct__model_at(i)->plugin.name);
+            o.norm = "batchnorm";
+            o.precision = strcmp(o.engine, "portable") == 0 ? "int8" : "fp32";
+            expect_same_on_threads(o);
+            o.norm = "range-evonorm";
+            o.precision = "int8";
+            o.n_nodes = 2;
+            expect_same_on_threads(o);
         }
     }
 }
@@ -269,6 +296,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_do_not_matter_in_fp32),
         cmocka_unit_test(threads_do_not_matter_in_int8),
+        cmocka_unit_test(threads_do_not_matter_to_models),
         cmocka_unit_test(what_matters),
         cmocka_unit_test(seeds_have_more_than_32_bits),
         cmocka_unit_test(nodes_are_isolated),

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_inference.c - weights that were quantized and packed once give the logits that they give when
- * it is done anew for every batch, to the bit: every engine, precision and norm, one thread or two,
- * before and after parameters change. So do weights that went through a file of bytes. */
+ * it is done anew for every batch, to the bit: every engine, precision, norm and model, one thread or
+ * two, before and after parameters change. So do weights that went through a file of bytes. */
 #include <stdlib.h>
 
 #include <octet/cpu.h>
 #include <octet/octet.h>
 
+#include "models/model.h"
 #include "nn/layer.h"
 #include "support/check.h"
 #include "support/folder.h"
+#include "support/narrow.h"
 #include "support/rig.h"
 #include "support/solo.h"
 #include "train/inference.h"
@@ -22,18 +24,17 @@ static const char *recipe = "octet";
 static int n_nodes = 1;
 
 /* Sums of its last stage are long enough to pass 2^24, and its input's channels are padded. */
-static struct oct_trainer *train(const char *engine, const char *precision, const char *norm,
-                                 int n_threads) {
+#define PLAIN "resnet20:width=16,blocks=1"
+
+static struct oct_trainer *train(const char *model, const char *engine, const char *precision,
+                                 const char *norm, int n_threads) {
     char threads[16];
     snprintf(threads, sizeof threads, "%d", n_threads);
-    const char *const pairs[][2] = {{"model", "resnet20:width=16,blocks=1"},
-                                    {"data", "synthetic:samples=64,size=8,classes=4"},
-                                    {"batch", "8"},
-                                    {"engine", engine},
-                                    {"precision", precision},
-                                    {"norm", norm},
-                                    {"lr", "0.05"},
-                                    {"threads", threads}};
+    const char *const pairs[][2] = {
+        {"model", model},         {"data", "synthetic:samples=64,size=8,classes=4"},
+        {"batch", "8"},           {"engine", engine},
+        {"precision", precision}, {"norm", norm},
+        {"lr", "0.05"},           {"threads", threads}};
     struct oct_config *config = NULL;
     struct oct_trainer *trainer = NULL;
     EXPECT_OK(oct_config_create(&config));
@@ -135,15 +136,16 @@ static void change_parameters(struct oct_trainer *trainer) {
     free(row);
 }
 
-static void check(const char *engine, const char *precision, const char *norm) {
+static void check(const char *model, const char *engine, const char *precision, const char *norm) {
     float first[N_LOGITS];
     for (int n_threads = 1; n_threads <= 2; n_threads++) {
-        struct oct_trainer *trainer = train(engine, precision, norm, n_threads);
+        struct oct_trainer *trainer = train(model, engine, precision, norm, n_threads);
         struct oct__inference *inference = infer(trainer, BATCH);
         float expected[N_LOGITS], found[N_LOGITS], later[N_LOGITS];
         uint32_t rows[BATCH];
         char what[160];
-        snprintf(what, sizeof what, "%s, %s, %s, %d threads", engine, precision, norm, n_threads);
+        snprintf(what, sizeof what, "%s, %s, %s, %s, %d threads", model, engine, precision, norm,
+                 n_threads);
         fill_rows(rows);
         set(inference, trainer);
         for (int again = 0; again < 2; again++) { /* a batch leaves nothing behind */
@@ -181,17 +183,27 @@ static void kept_weights_change_nothing(void **state) {
         {"cpu", "fp32"}, {"cpu", "int8"}, {"portable", "fp32"}, {"portable", "int8"}};
     for (size_t i = 0; i < OCT_COUNT_OF(ways); i++) {
         for (int norm = 0; oct__norm_at(norm); norm++) {
-            check(ways[i][0], ways[i][1], oct__norm_at(norm)->plugin.name);
+            check(PLAIN, ways[i][0], ways[i][1], oct__norm_at(norm)->plugin.name);
         }
     }
-    check("cpu", "int8-sim", "range-evonorm");
+    check(PLAIN, "cpu", "int8-sim", "range-evonorm");
+}
+
+static void every_model(void **state) {
+    (void)state;
+    for (int i = 0; oct__model_at(i); i++) {
+        const char *model = narrow_model(oct__model_at(i)->plugin.name);
+        check(model, "cpu", "fp32", "batchnorm");
+        check(model, "cpu", "int8", "range-evonorm");
+        check(model, "portable", "int8", "range-batchnorm");
+    }
 }
 
 /* Batches of one, of whole chunks, and of one sample too many for them. */
 static void batches_of_every_size(void **state) {
     (void)state;
     static const int batches[] = {1, 7, 8, 9, 16, 17, 64, 65};
-    struct oct_trainer *trainer = train("cpu", "int8", "range-evonorm", 2);
+    struct oct_trainer *trainer = train(PLAIN, "cpu", "int8", "range-evonorm", 2);
     uint32_t rows[65];
     float logits[65 * CLASSES], alone[65 * CLASSES];
     for (size_t i = 0; i < OCT_COUNT_OF(rows); i++) {
@@ -225,8 +237,8 @@ static void batches_of_every_size(void **state) {
 /* Bytes take a quarter of the room, and a program that keeps nothing pays nothing. */
 static void bytes_are_smaller(void **state) {
     (void)state;
-    struct oct_trainer *floats = train("cpu", "fp32", "evonorm-s0", 1);
-    struct oct_trainer *bytes = train("cpu", "int8", "range-evonorm", 1);
+    struct oct_trainer *floats = train(PLAIN, "cpu", "fp32", "evonorm-s0", 1);
+    struct oct_trainer *bytes = train(PLAIN, "cpu", "int8", "range-evonorm", 1);
     struct oct__inference *a = infer(floats, 1), *b = infer(bytes, 1);
     const double ratio = (double)a->weight_bytes / (double)b->weight_bytes;
     print_message("weights: %llu bytes as floats, %llu in int8: 1/%.2f\n",
@@ -244,14 +256,14 @@ static void bytes_are_smaller(void **state) {
 
 /* A network saved as bytes and loaded again: the same logits, the same loss. */
 static void check_file(const char *engine, const char *norm, struct folder *folder) {
-    struct oct_trainer *saved = train(engine, "int8", norm, 1), *read;
+    struct oct_trainer *saved = train(PLAIN, engine, "int8", norm, 1), *read;
     float expected[N_LOGITS], found[N_LOGITS];
     uint32_t rows[BATCH];
     struct oct_result results[2];
     fill_rows(rows);
     const char *path = folder_file(folder, "model.int8");
     EXPECT_OK(oct_trainer_save_as(saved, path, OCT_MODEL_INT8));
-    read = train(engine, "int8", norm, 1);
+    read = train(PLAIN, engine, "int8", norm, 1);
     change_parameters(read);
     EXPECT_OK(oct_trainer_load(read, path));
     EXPECT_OK(oct_trainer_result(saved, &results[0]));
@@ -291,7 +303,7 @@ static void files_of_bytes_change_nothing(void **state) {
     n_nodes = 3;
     check_file("cpu", "range-evonorm", &folder);
     n_nodes = 1;
-    struct oct_trainer *floats = train("cpu", "fp32", "evonorm-s0", 1);
+    struct oct_trainer *floats = train(PLAIN, "cpu", "fp32", "evonorm-s0", 1);
     EXPECT_FAILURE(oct_trainer_save_as(floats, folder.file, OCT_MODEL_INT8), OCT_STATUS_INVALID,
                    "train with precision int8");
     EXPECT_FAILURE(oct_trainer_save_as(floats, folder.file, (enum oct_model_form)7),
@@ -310,9 +322,8 @@ int main(void) {
         return status == OCT_STATUS_UNSUPPORTED ? SKIPPED : 2;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kept_weights_change_nothing),
-        cmocka_unit_test(batches_of_every_size),
-        cmocka_unit_test(bytes_are_smaller),
+        cmocka_unit_test(kept_weights_change_nothing),   cmocka_unit_test(every_model),
+        cmocka_unit_test(batches_of_every_size),         cmocka_unit_test(bytes_are_smaller),
         cmocka_unit_test(files_of_bytes_change_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_model.c - what every model owes: it builds with every norm, has the parameters that its
- * paper counts, trains a step, and refuses options that it does not know. Its gradient is checked
- * in tests/grad. */
+ * paper counts, trains a step, can be kept in files, and refuses options that it does not know. Its gradient
+ * is checked in tests/grad, its numbers in tests/reference. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -10,6 +10,8 @@
 #include "models/model.h"
 #include "nn/layer.h"
 #include "support/check.h"
+#include "support/folder.h"
+#include "support/narrow.h"
 #include "support/solo.h"
 #include "train/trainer.h"
 
@@ -141,6 +143,81 @@ static void trains(void **state) {
     }
 }
 
+/* --- files ------------------------------------------------------------------------------------ */
+
+static struct oct_trainer *two_nodes(const char *model, const char *precision, const char *seed,
+                                     const char *folder_of_checkpoint, const char *resume,
+                                     const struct oct_hooks *hooks) {
+    const char *const pairs[][2] = {
+        {"model", model},         {"data", "synthetic:samples=24,size=8"},
+        {"precision", precision}, {"nodes", "2"},
+        {"batch", "6"},           {"epochs", "3"},
+        {"lr", "0.01"},           {"threads", "1"},
+        {"seed", seed},           {"checkpoint", folder_of_checkpoint},
+    };
+    struct oct_config *config = NULL;
+    struct oct_trainer *trainer = NULL;
+    EXPECT_OK(oct_config_create(&config));
+    for (size_t i = 0; i < OCT_COUNT_OF(pairs); i++) {
+        EXPECT_OK(oct_config_set(config, pairs[i][0], pairs[i][1]));
+    }
+    if (resume) {
+        EXPECT_OK(oct_config_resume(config, resume));
+    }
+    EXPECT_OK(oct_trainer_create(config, hooks, &trainer));
+    oct_config_destroy(config);
+    return trainer;
+}
+
+static int stop_after_an_epoch(const struct oct_progress *progress, void *context) {
+    (void)context;
+    return progress->epoch >= 1;
+}
+
+/* A checkpoint goes on to the bits of a run that was never stopped, and a saved model gives the loss
+ * that it gave. */
+static void keeps(const char *model, const char *precision) {
+    const struct oct_hooks stopping = {.progress = stop_after_an_epoch};
+    struct oct_result whole, resumed, loaded;
+    struct folder folder;
+    char path[FOLDER_PATH];
+    folder_open(&folder);
+    struct oct_trainer *trainer = two_nodes(model, precision, "1", "", NULL, NULL);
+    EXPECT_OK(oct_trainer_run(trainer));
+    EXPECT_OK(oct_trainer_result(trainer, &whole));
+    snprintf(path, sizeof path, "%s", folder_file(&folder, "model.safetensors"));
+    EXPECT_OK(oct_trainer_save(trainer, path));
+    oct_trainer_destroy(trainer);
+
+    trainer = two_nodes(model, precision, "2", "", NULL, NULL);
+    EXPECT_OK(oct_trainer_load(trainer, path));
+    EXPECT_OK(oct_trainer_result(trainer, &loaded));
+    oct_trainer_destroy(trainer);
+
+    snprintf(path, sizeof path, "%s", folder_file(&folder, "checkpoint"));
+    trainer = two_nodes(model, precision, "1", path, NULL, &stopping);
+    assert_int_equal(oct_trainer_run(trainer), OCT_STATUS_CANCELLED);
+    oct_trainer_destroy(trainer);
+    trainer = two_nodes(model, precision, "1", path, path, NULL);
+    EXPECT_OK(oct_trainer_run(trainer));
+    EXPECT_OK(oct_trainer_result(trainer, &resumed));
+    oct_trainer_destroy(trainer);
+    folder_close(&folder);
+    print_message("%s, %s: %.16s… and resumed %.16s…; loss %.9g, saved and loaded %.9g\n", model,
+                  precision, whole.model_sha256, resumed.model_sha256, whole.loss, loaded.loss);
+    assert_string_equal(resumed.model_sha256, whole.model_sha256);
+    assert_string_equal(loaded.model_sha256, whole.model_sha256);
+    assert_memory_equal(&loaded.loss, &whole.loss, sizeof whole.loss);
+}
+
+static void files(void **state) {
+    (void)state;
+    for (int i = 0; oct__model_at(i); i++) {
+        keeps(narrow_model(oct__model_at(i)->plugin.name), "fp32");
+        keeps(narrow_model(oct__model_at(i)->plugin.name), "int8");
+    }
+}
+
 static void impossible_options(void **state) {
     (void)state;
     struct oct_graph g;
@@ -198,6 +275,7 @@ int main(void) {
         cmocka_unit_test(names_and_counts),
         cmocka_unit_test(every_norm_and_input),
         cmocka_unit_test(trains),
+        cmocka_unit_test(files),
         cmocka_unit_test(impossible_options),
         cmocka_unit_test(options_of_resnet20),
     };

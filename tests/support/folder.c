@@ -17,30 +17,41 @@ void folder_open(struct folder *folder) {
     }
 }
 
-static int each(const struct folder *folder, int removing) {
-    DIR *directory = opendir(folder->path);
+static int count_entries(const char *path) {
+    DIR *directory = opendir(path);
     assert_non_null(directory);
     int count = 0;
-    for (struct dirent *entry = readdir(directory); entry; entry = readdir(directory)) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) {
-            continue;
-        }
+    while (readdir(directory)) {
         count++;
-        if (removing) {
-            assert_int_equal(unlinkat(dirfd(directory), entry->d_name, 0), 0);
+    }
+    closedir(directory);
+    return count - 2; /* . and .. */
+}
+
+/* Checkpoints are folders in folders. */
+static void remove_all(const char *path, int depth) {
+    DIR *directory = opendir(path);
+    assert_non_null(directory);
+    assert_true(depth < 4);
+    for (struct dirent *entry = readdir(directory); entry; entry = readdir(directory)) {
+        char inside[2 * FOLDER_PATH];
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+            snprintf(inside, sizeof inside, "%s/%s", path, entry->d_name);
+            if (unlink(inside) != 0) {
+                remove_all(inside, depth + 1);
+            }
         }
     }
     closedir(directory);
-    return count;
+    assert_int_equal(rmdir(path), 0);
 }
 
 void folder_close(struct folder *folder) {
-    each(folder, 1);
-    assert_int_equal(rmdir(folder->path), 0);
+    remove_all(folder->path, 0);
 }
 
 int folder_count(const struct folder *folder) {
-    return each(folder, 0);
+    return count_entries(folder->path);
 }
 
 const char *folder_file(struct folder *folder, const char *name) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* folder.h - a flat folder for a test's files, gone afterwards. Failures fail the test. */
+/* folder.h - a folder for a test's files, gone afterwards. Failures fail the test. */
 #ifndef OCT_TESTS_FOLDER_H
 #define OCT_TESTS_FOLDER_H
 
@@ -14,12 +14,12 @@ struct folder {
 };
 
 void folder_open(struct folder *folder);
-void folder_close(struct folder *folder); /* with the files in it */
+void folder_close(struct folder *folder); /* with all that is in it */
 
 /* FOLDER/NAME, valid until the next call. */
 const char *folder_file(struct folder *folder, const char *name);
 
-/* How many files there are. */
+/* How many files and folders there are. */
 int folder_count(const struct folder *folder);
 
 /* A whole file; the caller frees it. */
