@@ -370,12 +370,10 @@ static void keep_result(struct paper_cell *cell, const struct oct_result *result
 
 int paper_cell_run(struct paper_cell *cell, const struct cli *cli, const struct cli_data *data,
                    oct_progress_fn *show, void *context) {
-    struct cli quiet = *cli; /* a database that cannot be used is one line, with --json too */
-    quiet.json = 0;
     struct cli_record record = {.runs = NULL};
     struct cli_run run = {.config = cell->config};
     struct cli_training training = {
-        .cli = &quiet,
+        .cli = cli,
         .data = data,
         .record = &record,
         .show = show,
