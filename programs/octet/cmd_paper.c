@@ -42,8 +42,8 @@ static const struct oct_option own[] = {
 };
 
 static const char *const table_options[] = {
-    "data", "data-dir", "samples", "test-samples",     "epochs", "batch",
-    "lr",   "gamma",    "engine",  "precision-recipe", "db",     NULL,
+    "data", "data-dir", "samples", "test-samples",     "strict", "epochs", "batch",
+    "lr",   "gamma",    "engine",  "precision-recipe", "db",     "record", NULL,
 };
 
 static const struct cli_example examples[] = {
@@ -473,7 +473,8 @@ const struct cli_command cli_paper = {
         "there with the same options is taken over, one that was stopped goes on. --scale short "
         "keeps graph, skew, algorithm, compression and precision and makes the rest small: 4,000 "
         "samples (ResNet-54 and VGG-11 1,500; Imagenette 1,000 of 64x64, VGG-11 500), 4 to 8 "
-        "epochs, 32 or 64 samples a step, learning rate 0.02, 20 final rounds; docs/howto/paper.md has "
+        "epochs, 32 or 64 samples a step, learning rate 0.02, 20 final rounds; docs/howto/paper.md "
+        "has "
         "all of it. Its numbers are not comparable with the paper's, so their difference is marked "
         "(short); what int8 loses against fp32 is shown beside the paper's.",
     .own = own,

@@ -211,6 +211,20 @@ with tempfile.TemporaryDirectory() as state:
         value = octet_json(*table, "--columns", "choco-fp32", "--db", "none", env=env)
         equal([(row["taken_over"], row["run"]) for row in value["rows"]], [(False, None)], "--db none: run, not recorded")
 
+    # --- a database that cannot be used --------------------------------------------------------
+    if RECORDS:
+        bad = os.path.join(state, "bad.db")
+        with open(bad, "w", encoding="utf-8") as file:
+            file.write("garbage")
+        one = ["paper", "table2", "--rows", "1", "--columns", "choco-int8", *SHORT, "--db", bad]
+        done = octet(*one, env=env)
+        equal(done.code, 1, "a damaged database: exit", done)
+        contains(done.err, "is no database of runs", "a damaged database is named")
+        lacks(done.err, "cell", "a damaged database: nothing is run")
+        done = octet(*one, "--record", "try", env=env)
+        equal(done.code, 0, "a damaged database, --record try: exit", done)
+        contains(done.err, "the run is not recorded", "a damaged database, --record try")
+
     # --- Ctrl-C and a kill, and how it goes on --------------------------------------------------
     LONG = ["paper", "table2", "--rows", "1", "--columns", "choco-fp32,choco-int8", *TINY, "--epochs", "8"]
 
