@@ -33,10 +33,15 @@ def put(folder, name, data):
         file.write(data)
 
 
-info = octet("info")
-if "libpng (PNG files)" not in " ".join(info.out.split()):
-    print("this build has no libpng")
-    sys.exit(77)
+built_with = " ".join(octet("info").out.split("built without")[0].split())
+if "libpng (" not in built_with:
+    if "libjpeg-turbo (" in built_with:
+        print("this build has no libpng, and the pictures here are PNG files")
+        sys.exit(77)
+    done = octet("train", "--data", "folder:/nowhere", *NET)
+    equal(done.code, 1, "no decoder: exit", done)
+    contains(done.err, "unavailable: built without libjpeg-turbo and libpng", "no decoder")
+    finish()
 
 with tempfile.TemporaryDirectory() as folder:
     data = f"folder:{folder},size=16"
