@@ -55,8 +55,7 @@ OCT_API OCT_MUST_CHECK oct_status oct_config_copy(const struct oct_config *confi
 /* Another in that precision. What means nothing there (precision-recipe and activation-rounding in
  * fp32, engine in int8-sim), and would be refused by oct_trainer_create, is left to its default. */
 OCT_API OCT_MUST_CHECK oct_status oct_config_recast(const struct oct_config *config,
-                                                    const char *precision,
-                                                    struct oct_config **out);
+                                                    const char *precision, struct oct_config **out);
 
 /* Sets one option from text. NOT_FOUND for a name that is no option (the nearest is suggested),
  * INVALID for a value that cannot be used, with what was expected; the old value then stays. */
