@@ -195,6 +195,21 @@ static oct_status hold(const struct oct_config *config, const struct oct_dataset
     return OCT_OK;
 }
 
+/* The end of a figure: with --json its rows, taken here, as an object. */
+static int finish(const struct paper_table *table, struct cli_json *rows, const char *path,
+                  int code) {
+    if (code != CLI_DONE || !rows) {
+        cli_json_destroy(rows);
+        return code;
+    }
+    struct cli_json *root = cli_json_object();
+    cli_json_text(root, "name", table->name);
+    cli_json_text(root, "title", table->title);
+    cli_json_text(root, "svg", path);
+    cli_json_put(root, "rows", rows);
+    return cli_json_print(root);
+}
+
 static void print_holding(const struct paper_row *row, const struct holding *h) {
     char heads[16 * CLI_TABLE_COLUMNS] = ">node";
     struct cli_table table;
@@ -286,16 +301,7 @@ static int show_holdings(const struct paper_table *table, const struct cli *cli,
             print_holding(&table->rows[i], &holdings[i]);
         }
     }
-    if (code != CLI_DONE || !rows) {
-        cli_json_destroy(rows);
-        return code;
-    }
-    struct cli_json *root = cli_json_object();
-    cli_json_text(root, "name", table->name);
-    cli_json_text(root, "title", table->title);
-    cli_json_text(root, "svg", path);
-    cli_json_put(root, "rows", rows);
-    return cli_json_print(root);
+    return finish(table, rows, path, code);
 }
 
 int paper_figure_classes(struct paper_table *table, struct cli *cli) {
@@ -430,16 +436,7 @@ static int show_graphs(const struct paper_table *table, const struct cli *cli,
         puts(path ? "" : "\n--svg FILE draws them; 'octet topology' has more about a graph.");
     }
     cli_table_fini(&text);
-    if (code != CLI_DONE || !rows) {
-        cli_json_destroy(rows);
-        return code;
-    }
-    struct cli_json *root = cli_json_object();
-    cli_json_text(root, "name", table->name);
-    cli_json_text(root, "title", table->title);
-    cli_json_text(root, "svg", path);
-    cli_json_put(root, "rows", rows);
-    return cli_json_print(root);
+    return finish(table, rows, path, code);
 }
 
 int paper_figure_graphs(struct paper_table *table, struct cli *cli) {
