@@ -42,6 +42,15 @@ void oct__wgrad_scratch(const struct oct__lane_form *form, const struct oct__arg
                         struct oct__plan *plan);
 oct__op_fn oct__wgrad_conv_u8;
 
+/* pack.c: weights s8, of which output o's for input i and tap t lies at o * out_step + i * in_step + t, in
+ * blocks of OCT_PACK_SIDE outputs and inputs, as pack.c draws them, and their sums behind. */
+enum { OCT_PACK_SIDE = 16 };
+struct oct__pack {
+    int out, in, taps;
+    size_t out_step, in_step;
+};
+void oct__pack_s8(const struct oct__pack *pack, const int8_t *weights, void *to);
+
 struct oct__cpu_engine {
     struct oct__engine engine; /* first, so that a pointer to one is a pointer to the other */
     const struct oct__products *products;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cpu_pool.c - max and average pooling, forward and backward.
  *
- * The layers that pool are few and small, so these are plain loops over windows, innermost over
- * channels, which the compiler vectorizes.
+ * Loops over windows, innermost over channels: kernels where the largest is sought, which a compiler
+ * makes branches of, and plain ones where it vectorizes them.
  */
 #include <string.h>
 
 #include "engine/cpu.h"
+#include "kernels/kernels.h"
 
 /* The part of a window that lies inside the input. */
 struct window {
@@ -32,6 +33,7 @@ static size_t sample_elements(const struct oct__tensor *t) {
 /* `which` counts positions inside the clipped window, row by row; ties go to the first. NaN wins,
  * so that it is not hidden. */
 static oct_status max_shard(const struct oct__shard *s) {
+    const struct oct__kernels *k = oct__kernels();
     const struct oct__tensor *x = &s->args->t[0], *y = &s->args->t[1];
     for (int i = 0; i < s->count; i++) {
         const float *from = (const float *)oct__shard_at(s, 0) + (size_t)i * sample_elements(x);
@@ -41,17 +43,16 @@ static oct_status max_shard(const struct oct__shard *s) {
             for (int column = 0; column < y->w; column++) {
                 struct window w = window_at(s->args, x, row, column);
                 size_t at = ((size_t)row * (size_t)y->w + (size_t)column) * (size_t)y->c;
+                size_t c = (size_t)x->c;
                 int place = 0;
                 for (int r = w.top; r < w.bottom; r++) {
                     for (int q = w.left; q < w.right; q++, place++) {
-                        const float *v =
-                            from + ((size_t)r * (size_t)x->w + (size_t)q) * (size_t)x->c;
-                        for (int c = 0; c < x->c; c++) {
-                            float best = to[at + (size_t)c];
-                            if (place == 0 || v[c] > best || (v[c] != v[c] && best == best)) {
-                                to[at + (size_t)c] = v[c];
-                                which[at + (size_t)c] = (uint8_t)place;
-                            }
+                        const float *v = from + ((size_t)r * (size_t)x->w + (size_t)q) * c;
+                        if (place == 0) {
+                            memcpy(to + at, v, c * sizeof *to);
+                            memset(which + at, 0, c);
+                        } else {
+                            k->max_pool_f32(c, (uint8_t)place, v, to + at, which + at);
                         }
                     }
                 }
@@ -66,6 +67,7 @@ oct_status oct__cpu_max_pool(const struct oct__lane *lane, const struct oct__arg
 }
 
 static oct_status max_grad_shard(const struct oct__shard *s) {
+    const struct oct__kernels *k = oct__kernels();
     const struct oct__tensor *dy = &s->args->t[1], *dx = &s->args->t[2];
     for (int i = 0; i < s->count; i++) {
         const uint8_t *which = (uint8_t *)oct__shard_at(s, 0) + (size_t)i * sample_elements(dy);
@@ -76,11 +78,13 @@ static oct_status max_grad_shard(const struct oct__shard *s) {
             for (int column = 0; column < dy->w; column++) {
                 struct window w = window_at(s->args, dx, row, column);
                 size_t at = ((size_t)row * (size_t)dy->w + (size_t)column) * (size_t)dy->c;
-                for (int c = 0; c < dy->c; c++) {
-                    int place = which[at + (size_t)c], across = w.right - w.left;
-                    int r = w.top + place / across, q = w.left + place % across;
-                    to[((size_t)r * (size_t)dx->w + (size_t)q) * (size_t)dx->c + (size_t)c] +=
-                        from[at + (size_t)c];
+                int place = 0;
+                for (int r = w.top; r < w.bottom; r++) {
+                    for (int q = w.left; q < w.right; q++, place++) {
+                        size_t pixel = ((size_t)r * (size_t)dx->w + (size_t)q) * (size_t)dx->c;
+                        k->max_pool_grad_f32((size_t)dy->c, (uint8_t)place, which + at, from + at,
+                                             to + pixel);
+                    }
                 }
             }
         }

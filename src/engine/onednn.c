@@ -2,7 +2,8 @@
 /* onednn.c - convolutions through oneDNN 2.x; the only file that knows its API.
  *
  * Activations stay NHWC. Weights are repacked from our [out][in][row][column] to whatever layout
- * the chosen primitive wants: once a call, or once for many calls where they are kept. Weight
+ * the chosen primitive wants (by pack.c, where that is its layout): once a call, or once for many calls
+ * where they are kept. Weight
  * gradients are computed a shard at a time in that layout, folded in shard order and brought back.
  *
  * Three rules keep oneDNN out of trouble between our own threads (each learned from a hang or a
@@ -109,6 +110,8 @@ struct plan {
     dnnl_primitive_t
         reorder; /* ours -> packed, or back for weight gradients; NULL: the same layout */
     dnnl_memory_t *reorder_memories; /* [n_threads][N_REORDER] */
+    int packs;                       /* pack.c knows the layout, and is used instead */
+    struct oct__pack pack;
 };
 
 #define LARGEST_EXACT (1 << 24) /* f32 has all whole numbers up to here */
@@ -511,6 +514,43 @@ done:
     return status;
 }
 
+/* Is it the layout that pack.c makes, and nothing else behind the weights than their sums? */
+static int is_blocks(const dnnl_memory_desc_t *weights) {
+    static const dnnl_dim_t sizes[] = {4, OCT_PACK_SIDE, 4}, of[] = {1, 0, 1};
+    const dnnl_blocking_desc_t *blocks = &weights->format_desc.blocking;
+    if (weights->ndims != 4 || weights->data_type != dnnl_s8 || weights->offset0 != 0 ||
+        weights->format_kind != dnnl_blocked || blocks->inner_nblks != 3 ||
+        memcmp(blocks->inner_blks, sizes, sizeof sizes) != 0 ||
+        memcmp(blocks->inner_idxs, of, sizeof of) != 0) {
+        return 0;
+    }
+    dnnl_dim_t step = OCT_PACK_SIDE * OCT_PACK_SIDE;
+    for (int i = 3; i >= 0; i--) {
+        if (blocks->strides[i] != step || weights->padded_dims[i] % (i < 2 ? OCT_PACK_SIDE : 1)) {
+            return 0;
+        }
+        step *= i < 2 ? weights->padded_dims[i] / OCT_PACK_SIDE : weights->dims[i];
+    }
+    return weights->extra.flags == dnnl_memory_extra_flag_compensation_conv_asymmetric_src &&
+           weights->extra.asymm_compensation_mask == 1;
+}
+
+/* Ours is [out][in][row][column] of the convolution; a deconvolution leads from its `out` to its `in`. */
+static void choose_pack(struct plan *plan, const struct shape *shape) {
+    const dnnl_dim_t *dims = shape->weights.dims, *steps = NULL;
+    plan->packs = is_blocks(&shape->weights);
+    if (plan->packs) {
+        steps = shape->plain_weights.format_desc.blocking.strides;
+        plan->pack = (struct oct__pack){
+            .out = (int)dims[0],
+            .in = (int)dims[1],
+            .taps = (int)(dims[2] * dims[3]),
+            .out_step = (size_t)steps[0],
+            .in_step = (size_t)steps[1],
+        };
+    }
+}
+
 /* One of the two sizes of shards chooses the layout of the weights. The other may have no fast way
  * with it: then they change places. */
 static oct_status make_parts(struct plan *plan, const struct oct__lane_form *form,
@@ -539,6 +579,7 @@ static oct_status make_primitives(struct plan *plan, const struct oct__lane_form
     int threads_before = one_thread();
     oct_status status = make_parts(plan, form, args, scratch_bytes, &shape);
     if (status == OCT_OK) {
+        choose_pack(plan, &shape);
         status = make_reorder(plan, &shape, scratch_bytes);
     }
     restore_threads(threads_before);
@@ -711,7 +752,12 @@ static void *packed_weights(const struct oct__shard *s, const struct plan *plan)
 
 static oct_status pack_node(const struct oct__shard *s) {
     const struct plan *plan = s->args->handle;
-    return reorder(s, plan, oct__node_at(s, plan->wiring->place[WEIGHTS]), packed_weights(s, plan));
+    void *from = oct__node_at(s, plan->wiring->place[WEIGHTS]), *to = packed_weights(s, plan);
+    if (plan->packs) {
+        oct__pack_s8(&plan->pack, from, to);
+        return OCT_OK;
+    }
+    return reorder(s, plan, from, to);
 }
 
 static const struct part *part_of(const struct plan *plan, int count) {

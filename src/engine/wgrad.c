@@ -21,6 +21,11 @@
  * Sums are [16 outputs][8 channels][kernel row][column][channel][output], of a shard. They are
  * folded in the order of shards and brought to our layout once a node: in a lane of one thread,
  * where shards follow each other, a shard's sums are added to those before it, which wait in dw.
+ *
+ * Many weights on small maps, as the last layers of an image network have, would spend their time on
+ * moving sums, each of which is met by few pixels. There a lane of one thread first puts all shards
+ * into pairs, and then takes the weights *block* by block, all shards of each: its sums stay in the
+ * L1, and memory sees only dw.
  */
 #include <string.h>
 
@@ -38,6 +43,13 @@ enum { X, GRID, DY, DW, DBIAS };
 #define PAIRS_MOST ((size_t)1 << 20)
 #define PAIRS_SHARE 8 /* of the sums */
 
+/* Of a block: as many channels as leave its sums, and a shard's beside them, in an L1. Weights are
+ * taken in blocks where there are so many sums that they leave all caches of a core and so few pairs that
+ * these stay; with fewer sums it measured no faster. */
+#define BLOCK_BYTES ((size_t)10 << 10)
+#define BLOCKED_SUMS ((size_t)3 << 20)
+#define BLOCKED_PAIRS ((size_t)768 << 10)
+
 /* Sizes of one convolution. x is as the kernel meets it: with a kernel of 1 x 1 of every `gap`-th row
  * and column alone, `skip` being the first. */
 struct form {
@@ -53,6 +65,10 @@ struct form {
     size_t sums, out_sums;   /* of a shard, and those of 16 outputs */
     size_t in_row, dy_row;   /* numbers in a row as it comes */
     size_t in_sample, dy_sample;
+    int is_blocked;      /* all pairs of the batch are made first, then weights come in blocks */
+    size_t block_eights; /* of channels, in a block */
+    size_t block_sums;
+    size_t shard_pairs; /* of x, and then of dy */
 };
 
 static int smaller(int a, int b) {
@@ -78,7 +94,23 @@ static size_t band_bytes(const struct form *f, int band) {
     return (x + g) * sizeof(uint32_t);
 }
 
-static struct form form_of(const struct oct__args *args, int shard) {
+/* Chooses blocks, where they pay. */
+static void choose_blocks(struct form *f, const struct oct__lane_form *form, int batch) {
+    const size_t eight = f->out_sums / (f->in / OCT_OUTER_IN) * sizeof(float);
+    const size_t images = ((size_t)smaller(form->shard, batch) + 1) / 2;
+    const size_t all = (size_t)oct__shard_count(form, batch) * images * band_bytes(f, f->out_h);
+    f->is_blocked =
+        form->n_threads == 1 && f->sums * sizeof(float) > BLOCKED_SUMS && all <= BLOCKED_PAIRS;
+    f->block_eights = eight < BLOCK_BYTES ? BLOCK_BYTES / eight : 1;
+    f->block_sums = f->block_eights * eight / sizeof(float);
+    if (f->is_blocked) {
+        f->band = f->out_h;
+        f->images = (int)images;
+    }
+}
+
+static struct form form_of(const struct oct__args *args, const struct oct__lane_form *form) {
+    const int shard = form->shard;
     const struct oct__tensor *x = &args->t[X], *dy = &args->t[DY];
     const struct oct__conv_attr *conv = &args->attr.conv;
     struct form f = {
@@ -114,16 +146,18 @@ static struct form form_of(const struct oct__args *args, int shard) {
         n_bands++;
     }
     f.band = (f.out_h + n_bands - 1) / n_bands;
-    f.rows = rows_met(&f, f.band);
     f.images = 1;
     while (2 * f.images <= (smaller(shard, x->n) + 1) / 2 && n_bands == 1 &&
            2 * (size_t)f.images * band_bytes(&f, f.band) <= room) {
         f.images *= 2;
     }
+    choose_blocks(&f, form, x->n);
+    f.rows = rows_met(&f, f.band);
     f.x_plane = (size_t)f.rows * (size_t)f.w * OCT_OUTER_OUT;
     f.g_plane = (size_t)f.band * (size_t)f.out_w * OCT_OUTER_OUT;
     f.x_image = f.in / OCT_OUTER_OUT * f.x_plane;
     f.g_image = f.out / OCT_OUTER_OUT * f.g_plane;
+    f.shard_pairs = (size_t)f.images * (f.x_image + f.g_image);
     return f;
 }
 
@@ -140,26 +174,36 @@ static size_t places(const struct oct__lane_form *form, int n_shards) {
     return form->n_threads > 1 ? (size_t)form->n_nodes * (size_t)n_shards : 1;
 }
 
-/* Shared scratch: sums. A thread's: x and dy in pairs, and a row of zeros. */
+/* Shared scratch: sums; with blocks none. A thread's: a row of zeros, then with blocks the sums of two
+ * of them; then x and dy in pairs, with blocks those of every shard. */
 void oct__wgrad_scratch(const struct oct__lane_form *form, const struct oct__args *args,
                         struct oct__plan *plan) {
-    const struct form f = form_of(args, form->shard);
-    const size_t pairs = (size_t)f.images * (f.x_image + f.g_image);
-    plan->shared_bytes =
-        places(form, oct__shard_count(form, args->t[X].n)) * f.sums * sizeof(float);
-    plan->thread_bytes = pairs * sizeof(uint32_t) + round_up(f.dy_row * sizeof(uint16_t));
+    const struct form f = form_of(args, form);
+    const size_t n_shards = (size_t)oct__shard_count(form, args->t[X].n);
+    plan->shared_bytes = f.is_blocked ? 0 : places(form, (int)n_shards) * f.sums * sizeof(float);
+    plan->thread_bytes = round_up(f.dy_row * sizeof(uint16_t)) +
+                         (f.is_blocked ? 2 * round_up(f.block_sums * sizeof(float)) : 0) +
+                         (f.is_blocked ? n_shards : 1) * f.shard_pairs * sizeof(uint32_t);
 }
 
-static uint32_t *x_pairs(const struct oct__shard *s) {
+static uint16_t *zeros(const struct oct__shard *s) {
     return oct__thread_scratch(s);
 }
 
-static uint32_t *g_pairs(const struct oct__shard *s, const struct form *f) {
-    return x_pairs(s) + (size_t)f->images * f->x_image;
+static float *block_sums(const struct oct__shard *s, const struct form *f, int which) {
+    return (float *)(void *)((char *)oct__thread_scratch(s) +
+                             round_up(f->dy_row * sizeof(uint16_t)) +
+                             (size_t)which * round_up(f->block_sums * sizeof(float)));
 }
 
-static uint16_t *zeros(const struct oct__shard *s, const struct form *f) {
-    return (uint16_t *)(void *)(g_pairs(s, f) + (size_t)f->images * f->g_image);
+/* Of shard `index` with blocks, else of the one at hand. */
+static uint32_t *x_pairs(const struct oct__shard *s, const struct form *f, int index) {
+    const float *first = block_sums(s, f, f->is_blocked ? 2 : 0);
+    return (uint32_t *)(uintptr_t)first + (f->is_blocked ? (size_t)index * f->shard_pairs : 0);
+}
+
+static uint32_t *g_pairs(const struct oct__shard *s, const struct form *f, int index) {
+    return x_pairs(s, f, index) + (size_t)f->images * f->x_image;
 }
 
 static float *sums_at(const struct oct__shard *s, const struct form *f, size_t place) {
@@ -190,7 +234,7 @@ static void pair_samples(const struct oct__shard *s, const struct form *f, const
     const int is_alone = sample + 1 == s->count;
     const uint8_t *in = (const uint8_t *)oct__shard_at(s, X) + (size_t)sample * f->in_sample;
     const uint16_t *dy = (const uint16_t *)oct__shard_at(s, DY) + (size_t)sample * f->dy_sample;
-    const uint16_t *blank = zeros(s, f);
+    const uint16_t *blank = zeros(s);
     const uint8_t *other = is_alone ? in : in + f->in_sample;
     for (int row = band->top; row < band->bottom; row++) {
         const size_t at = (size_t)(row * f->gap + f->skip) * f->in_row + (size_t)f->skip * f->in;
@@ -222,8 +266,17 @@ static void choose_taps(const struct form *f, size_t first, size_t count,
     }
 }
 
-/* Row r of the kernel, from tap `first` on as far as a call goes, with all outputs. */
-static void multiply_taps(const struct oct__shard *s, const struct form *f, const struct band *band,
+/* What is multiplied at once: pairs of some images, with the outputs and the channels (in eights) from
+ * first to end. */
+struct part {
+    const uint32_t *x, *g;
+    int images;
+    size_t first_out, end_out; /* in sixteens */
+    size_t first_eight, end_eight;
+};
+
+/* Row r of the kernel, from tap `first` on as far as a call goes, with the part's outputs. */
+static void multiply_taps(const struct form *f, const struct band *band, const struct part *part,
                           int r, size_t first_tap, struct oct__outer *outer, float *sums) {
     /* Row y of dy meets row y * stride + r - pad of x: those for which there is one. */
     const int above = f->pad - r, below = f->h - 1 + f->pad - r;
@@ -232,88 +285,166 @@ static void multiply_taps(const struct oct__shard *s, const struct form *f, cons
     if (first >= end) {
         return;
     }
-    const size_t kernel = (size_t)f->kernel;
+    const size_t kernel = (size_t)f->kernel, tap = first_tap - part->first_eight * kernel;
     const size_t x_row = (size_t)(first * f->stride + r - f->pad - band->top);
-    const uint32_t *x = x_pairs(s) + x_row * (size_t)f->w * OCT_OUTER_OUT;
-    const uint32_t *g = g_pairs(s, f) + (size_t)(first - band->first) * outer->g_row;
+    const uint32_t *x = part->x + x_row * (size_t)f->w * OCT_OUTER_OUT;
+    const uint32_t *g = part->g + (size_t)(first - band->first) * outer->g_row;
     outer->rows = (size_t)(end - first);
-    sums +=
-        ((first_tap / kernel * kernel + (size_t)r) * kernel + first_tap % kernel) * OCT_OUTER_SUMS;
-    for (size_t o = 0; o < f->out / OCT_OUTER_OUT; o++) {
-        oct__kernels()->outer_bf16_f32(outer, x, g + o * f->g_plane, sums + o * f->out_sums);
+    sums += ((tap / kernel * kernel + (size_t)r) * kernel + tap % kernel) * OCT_OUTER_SUMS;
+    for (size_t o = part->first_out; o < part->end_out; o++, sums += f->out_sums) {
+        oct__kernels()->outer_bf16_f32(outer, x, g + o * f->g_plane, sums);
     }
 }
 
-static void multiply_band(const struct oct__shard *s, const struct form *f, const struct band *band,
-                          int images, float *sums) {
-    const size_t kernel = (size_t)f->kernel, n_taps = f->in / OCT_OUTER_IN * kernel;
+/* Adds to `sums`, which begin with the part's first output and channel. */
+static void multiply_band(const struct form *f, const struct band *band, const struct part *part,
+                          float *sums) {
+    const size_t kernel = (size_t)f->kernel, end = part->end_eight * kernel;
     struct oct__outer outer = {
-        .images = (size_t)images,
+        .images = (size_t)part->images,
         .x_image = f->x_image,
         .x_row = (size_t)(f->stride * f->w) * OCT_OUTER_OUT,
         .x_step = (size_t)f->stride * OCT_OUTER_OUT,
         .g_image = f->g_image,
         .g_row = (size_t)f->out_w * OCT_OUTER_OUT,
     };
-    for (size_t tap = 0; tap < n_taps; tap += outer.taps) {
+    for (size_t tap = part->first_eight * kernel; tap < end; tap += outer.taps) {
         /* Columns share a call, or the channels of a single one: 4 as 2 and 2, not as 3 and 1. */
-        const size_t left = kernel == 1 ? n_taps - tap : kernel - tap % kernel;
+        const size_t left = kernel == 1 ? end - tap : kernel - tap % kernel;
         const size_t calls = (left + OCT_OUTER_TAPS - 1) / OCT_OUTER_TAPS;
         choose_taps(f, tap, (left + calls - 1) / calls, &outer);
         for (int r = 0; r < f->kernel; r++) {
-            multiply_taps(s, f, band, r, tap, &outer, sums);
+            multiply_taps(f, band, part, r, tap, &outer, sums);
         }
+    }
+}
+
+/* Puts rows of `images` pairs of samples, from `sample` on, into pairs. */
+static void pair_band(const struct oct__shard *s, const struct form *f, const struct band *band,
+                      int sample, int images, uint32_t *x, uint32_t *g) {
+    memset(zeros(s), 0, f->dy_row * sizeof(uint16_t));
+    for (int i = 0; i < images; i++) {
+        pair_samples(s, f, band, sample + 2 * i, x + (size_t)i * f->x_image,
+                     g + (size_t)i * f->g_image);
     }
 }
 
 /* The sums of a shard. A bare product takes the pairs that the scratch holds. */
 static void multiply_shard(const struct oct__shard *s, const struct form *f, float *sums) {
     const int is_bare = s->lane->bare;
+    uint32_t *x = x_pairs(s, f, 0), *g = g_pairs(s, f, 0);
+    struct part part = {x, g, 0, 0, f->out / OCT_OUTER_OUT, 0, f->in / OCT_OUTER_IN};
     if (!is_bare) {
         memset(sums, 0, f->sums * sizeof *sums);
-        memset(zeros(s, f), 0, f->dy_row * sizeof(uint16_t));
     }
     for (int sample = 0; sample < s->count; sample += 2 * f->images) {
-        const int images = smaller(f->images, (s->count - sample + 1) / 2);
+        part.images = smaller(f->images, (s->count - sample + 1) / 2);
         for (int first = 0; first < f->out_h; first += f->band) {
             const struct band band = band_at(f, first);
-            for (int i = 0; i < images && !is_bare; i++) {
-                pair_samples(s, f, &band, sample + 2 * i, x_pairs(s) + (size_t)i * f->x_image,
-                             g_pairs(s, f) + (size_t)i * f->g_image);
+            if (!is_bare) {
+                pair_band(s, f, &band, sample, part.images, x, g);
             }
-            multiply_band(s, f, &band, images, sums);
+            multiply_band(f, &band, &part, sums);
         }
     }
 }
 
 /* --- sums ------------------------------------------------------------------------------------ */
 
-/* A node's sums in our layout, [out][in][row][column], times the scale of x. */
-static void unpack(const struct oct__shard *s, const struct form *f, const float *sums) {
-    const struct oct__grid *grid = oct__node_at(s, GRID);
-    const float scale = grid->scale;
+/* Sums of 16 outputs and `eights` of channels in our layout, [out][in][row][column], times the scale of
+ * x, to where dw has the first of them. */
+static void unpack_block(const struct form *f, const float *sums, size_t eights, float scale,
+                         float *dw) {
     const size_t area = (size_t)f->kernel * (size_t)f->kernel, out_step = f->in * area;
-    float *dw = oct__node_at(s, DW);
-    for (size_t o = 0; o < f->out; o += OCT_OUTER_OUT, dw += OCT_OUTER_OUT * out_step) {
-        for (size_t i = 0; i < f->in; i += OCT_OUTER_IN, sums += area * OCT_OUTER_SUMS) {
-            for (size_t tap = 0; tap < area; tap++) {
-                for (size_t j = 0; j < OCT_OUTER_IN; j++) {
-                    const float *from = sums + (tap * OCT_OUTER_IN + j) * OCT_OUTER_OUT;
-                    float *to = dw + (i + j) * area + tap;
-                    for (size_t n = 0; n < OCT_OUTER_OUT; n++) {
-                        to[n * out_step] = from[n] * scale;
-                    }
+    for (size_t i = 0; i < eights; i++, sums += area * OCT_OUTER_SUMS, dw += OCT_OUTER_IN * area) {
+        for (size_t n = 0; n < OCT_OUTER_OUT; n++) {
+            float *to = dw + n * out_step;
+            for (size_t j = 0; j < OCT_OUTER_IN; j++) {
+                const float *from = sums + j * OCT_OUTER_OUT + n;
+                for (size_t tap = 0; tap < area; tap++) {
+                    *to++ = from[tap * OCT_OUTER_SUMS] * scale;
                 }
             }
         }
     }
 }
 
+/* A node's sums, all of them. */
+static void unpack(const struct oct__shard *s, const struct form *f, const float *sums) {
+    const struct oct__grid *grid = oct__node_at(s, GRID);
+    const size_t out_step = f->in * (size_t)f->kernel * (size_t)f->kernel;
+    float *dw = oct__node_at(s, DW);
+    for (size_t o = 0; o < f->out / OCT_OUTER_OUT; o++) {
+        unpack_block(f, sums + o * f->out_sums, f->in / OCT_OUTER_IN, grid->scale,
+                     dw + o * OCT_OUTER_OUT * out_step);
+    }
+}
+
+/* --- blocks ---------------------------------------------------------------------------------- */
+
+/* The sums of a block, shards 0 … n_shards - 1 in their order, in the first of the two places. */
+static const float *sum_block(const struct oct__shard *s, const struct form *f, struct part *part,
+                              int n_shards) {
+    const struct band band = band_at(f, 0);
+    const int batch = s->args->t[X].n, shard = s->lane->form.shard;
+    for (int i = 0; i < n_shards; i++) {
+        float *sums = block_sums(s, f, i > 0);
+        part->x = x_pairs(s, f, i);
+        part->g = g_pairs(s, f, i);
+        part->images = (smaller(shard, batch - i * shard) + 1) / 2;
+        if (!s->lane->bare) {
+            memset(sums, 0, f->block_sums * sizeof *sums);
+        }
+        multiply_band(f, &band, part, sums);
+        if (i > 0 && !s->lane->bare) {
+            oct__kernels()->add_f32(f->block_sums, block_sums(s, f, 0), sums, block_sums(s, f, 0));
+        }
+    }
+    return block_sums(s, f, 0);
+}
+
+static void sum_blocks(const struct oct__shard *s, const struct form *f, int n_shards) {
+    const struct oct__grid *grid = oct__node_at(s, GRID);
+    const size_t area = (size_t)f->kernel * (size_t)f->kernel, n_eights = f->in / OCT_OUTER_IN;
+    float *dw = oct__node_at(s, DW);
+    for (size_t o = 0; o < f->out / OCT_OUTER_OUT; o++) {
+        for (size_t e = 0; e < n_eights; e += f->block_eights) {
+            const size_t end = e + f->block_eights < n_eights ? e + f->block_eights : n_eights;
+            struct part part = {
+                .first_out = o, .end_out = o + 1, .first_eight = e, .end_eight = end};
+            const float *sums = sum_block(s, f, &part, n_shards);
+            if (!s->lane->bare) {
+                unpack_block(f, sums, end - e, grid->scale,
+                             dw + (o * OCT_OUTER_OUT * f->in + e * OCT_OUTER_IN) * area);
+            }
+        }
+    }
+}
+
+/* Every shard brings its pairs; the last one has all weights summed. */
+static void shard_of_blocks(const struct oct__shard *s, const struct form *f) {
+    const int n_shards = oct__shard_count(&s->lane->form, s->args->t[X].n);
+    if (!s->lane->bare) {
+        const struct band band = band_at(f, 0);
+        pair_band(s, f, &band, 0, (s->count + 1) / 2, x_pairs(s, f, s->index),
+                  g_pairs(s, f, s->index));
+    }
+    if (s->index + 1 == n_shards) {
+        sum_blocks(s, f, n_shards);
+    }
+}
+
+/* --- the operation ---------------------------------------------------------------------------- */
+
 /* Lanes of one thread: shards come in order. Until the last one is there, dw itself holds the sums
  * so far, as many as it has weights but still in their order; then they leave it for the scratch and
  * come back unpacked. */
 static oct_status shard_in_turn(const struct oct__shard *s) {
-    const struct form f = form_of(s->args, s->lane->form.shard);
+    const struct form f = form_of(s->args, &s->lane->form);
+    if (f.is_blocked) {
+        shard_of_blocks(s, &f);
+        return OCT_OK;
+    }
     const int is_first = s->index == 0, is_bare = s->lane->bare;
     const int is_last = s->index + 1 == oct__shard_count(&s->lane->form, s->args->t[X].n);
     float *place = sums_at(s, &f, 0), *dw = oct__node_at(s, DW);
@@ -337,13 +468,13 @@ static size_t place_of(const struct oct__shard *s, int index) {
 }
 
 static oct_status shard_beside_others(const struct oct__shard *s) {
-    const struct form f = form_of(s->args, s->lane->form.shard);
+    const struct form f = form_of(s->args, &s->lane->form);
     multiply_shard(s, &f, sums_at(s, &f, place_of(s, s->index)));
     return OCT_OK;
 }
 
 static oct_status fold_node(const struct oct__shard *s) {
-    const struct form f = form_of(s->args, s->lane->form.shard);
+    const struct form f = form_of(s->args, &s->lane->form);
     const int n_shards = oct__shard_count(&s->lane->form, s->args->t[X].n);
     float *sums = sums_at(s, &f, place_of(s, 0));
     oct__kernels()->fold_f32(f.sums, (size_t)n_shards, f.sums, sums, sums);

@@ -86,6 +86,26 @@ CALL(relu_grad_f32) {
     k->relu_grad_f32(s->rows, p[0], p[1], p[2]);
 }
 
+/* The channels of a pixel. */
+static const struct oct__case_shape bench_pool[] = {
+    {.rows = 64, .c = 1}, {.rows = 512, .c = 1}, {0}};
+
+static const struct oct__case_buffer buffers_max_pool_f32[] = {
+    IN("x", ELEMENT), BUFFER("y", BOTH, ELEMENT, F32, .exact = 1), BOTH_OF(U8, "which", ELEMENT)};
+
+CALL(max_pool_f32) {
+    k->max_pool_f32(s->rows, 7, p[0], p[1], p[2]);
+}
+
+static const struct oct__case_buffer buffers_max_pool_grad_f32[] = {
+    IN_OF(U8, "which", ELEMENT), IN("dy", ELEMENT), BOTH("dx", ELEMENT)};
+
+/* The first element's place, so that there is one. */
+CALL(max_pool_grad_f32) {
+    const uint8_t *which = p[0];
+    k->max_pool_grad_f32(s->rows, s->rows > 0 ? which[0] : 0, which, p[1], p[2]);
+}
+
 static const struct oct__case_buffer buffers_fold_f32[] = {IN("parts", PART),
                                                            OUT_OR("out", ELEMENT, 1U << 0)};
 
@@ -705,6 +725,8 @@ CALL(draw_u32) {
 #define CASES_OF_add_f32 OCT_CASE_FLAT, bench_flat
 #define CASES_OF_relu_f32 OCT_CASE_FLAT, bench_flat
 #define CASES_OF_relu_grad_f32 OCT_CASE_FLAT, bench_flat
+#define CASES_OF_max_pool_f32 OCT_CASE_FLAT, bench_pool
+#define CASES_OF_max_pool_grad_f32 OCT_CASE_FLAT, bench_pool
 #define CASES_OF_fold_f32 OCT_CASE_PARTS, bench_parts
 #define CASES_OF_sgd_f32 OCT_CASE_FLAT, bench_sgd
 #define CASES_OF_sgd_global_f32 OCT_CASE_FLAT, bench_sgd

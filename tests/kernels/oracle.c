@@ -115,6 +115,43 @@ static int check_flat(const char *name) {
     return verdict(name, "exactly", &error, 0.0);
 }
 
+/* Windows of several places, some of which hold equal values and NaNs, against a search through them. */
+static int check_pool(const char *name) {
+    enum { N = 77, PLACES = 9 };
+    static float x[PLACES][N], y[N], dx[PLACES][N], dy[N];
+    static uint8_t which[N];
+    struct error error = {0};
+    for (int p = 0; p < PLACES; p++) {
+        draw(x[p], N, -2.0f, 2.0f);
+        for (int i = p; i < N; i += 5) {
+            x[p][i] = i % 10 == 3 ? NAN : 0.25f * (float)(i % 4);
+        }
+    }
+    draw(dy, N, -2.0f, 2.0f);
+    memcpy(y, x[0], sizeof y);
+    memset(which, 0, sizeof which);
+    memset(dx, 0, sizeof dx);
+    for (int p = 1; p < PLACES; p++) {
+        ref()->max_pool_f32(N, (uint8_t)p, x[p], y, which);
+    }
+    for (int p = 0; p < PLACES; p++) {
+        ref()->max_pool_grad_f32(N, (uint8_t)p, which, dy, dx[p]);
+    }
+    for (int i = 0; i < N; i++) {
+        int best = 0;
+        for (int p = 1; p < PLACES && !isnan(x[best][i]); p++) {
+            best = isnan(x[p][i]) || x[p][i] > x[best][i] ? p : best;
+        }
+        const int is_same = isnan(x[best][i]) ? isnan(y[i]) : y[i] == x[best][i];
+        compare(&error, (double)which[i], (double)best, 1.0, i);
+        compare(&error, (double)is_same, 1.0, 1.0, i);
+        for (int p = 0; p < PLACES; p++) {
+            compare(&error, (double)dx[p][i], p == best ? (double)dy[i] : 0.0, 1.0, i);
+        }
+    }
+    return verdict(name, "exactly", &error, 0.0);
+}
+
 static int check_fold(void) {
     enum { N = 100, PARTS = 7, STRIDE = 111 };
     static float parts[PARTS * STRIDE], out[N];
@@ -478,6 +515,8 @@ static int check_taps(void) {
 #define ORACLE_add_f32 check_flat("add_f32")
 #define ORACLE_relu_f32 check_flat("relu_f32")
 #define ORACLE_relu_grad_f32 check_flat("relu_grad_f32")
+#define ORACLE_max_pool_f32 check_pool("max_pool_f32")
+#define ORACLE_max_pool_grad_f32 check_pool("max_pool_grad_f32")
 #define ORACLE_fold_f32 check_fold()
 #define ORACLE_sgd_f32 check_sgd()
 #define ORACLE_sgd_global_f32 check_rows("sgd_global_f32", seed)
