@@ -10,7 +10,7 @@
 
 #include "support/launch.h"
 
-enum { BATCH = 37, ELEMENTS = BATCH * 8 * 8 * 16 };
+enum { BATCH = 37, PIXELS = BATCH * 8 * 8, CHANNELS = 16, ELEMENTS = PIXELS * CHANNELS };
 
 /* Shares of `n` fair trials lie within this many standard deviations in all but one of 15,000 tests. */
 #define DEVIATIONS 4.0
@@ -42,7 +42,7 @@ static double both(const float *a, const float *b, size_t shift) {
 
 static void check_rate(struct oct__engine *engine, float rate) {
     struct dice dice = dice_of(3);
-    struct oct__tensor x = tensor_new(OCT_DTYPE_F32, BATCH, 8, 8, 16);
+    struct oct__tensor x = tensor_new(OCT_DTYPE_F32, BATCH, 8, 8, CHANNELS);
     fill_positive(x, &dice, 1.0);
     assert_int_equal(count(x), ELEMENTS);
     struct oct__tensor y = dropped(engine, x, rate, launch_plain);
@@ -50,19 +50,18 @@ static void check_rate(struct oct__engine *engine, float rate) {
     char who[64];
     snprintf(who, sizeof who, "%s, rate %g", engine->kind->plugin.name, (double)rate);
     for (int node = 0; node < LAUNCH_NODES; node++) {
-        double sum = 0.0, scaled = 0.0, kept = 0.0, channels[16] = {0};
+        double sum = 0.0, scaled = 0.0, kept = 0.0, channels[CHANNELS] = {0};
         for (size_t i = 0; i < ELEMENTS; i++) {
             const double from = (double)floats(x, node)[i], to = (double)floats(y, node)[i];
             assert_true(to == 0.0 || fabs(to * keep / from - 1.0) < 1e-6);
             kept += to != 0.0;
-            channels[i % 16] += to != 0.0;
+            channels[i % CHANNELS] += to != 0.0;
             sum += from;
             scaled += to;
         }
         expect_share(who, "kept", kept / ELEMENTS, keep, ELEMENTS);
-        for (int c = 0; c < 16; c++) {
-            expect_share(who, "kept of a channel", channels[c] / (ELEMENTS / 16), keep,
-                         ELEMENTS / 16);
+        for (int c = 0; c < CHANNELS; c++) {
+            expect_share(who, "kept of a channel", channels[c] / PIXELS, keep, PIXELS);
         }
         print_message("%s: the mean was %.4f and is %.4f\n", who, sum / ELEMENTS,
                       scaled / ELEMENTS);

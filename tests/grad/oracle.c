@@ -129,10 +129,14 @@ static void run_conv(struct oracle *o, const struct oct__layer *layer) {
             }
             const double *x =
                 o->values[from->id] + ((n * from->h + x_row) * from->w + x_column) * from->c;
-            for (int c = 0; c < from->c; c++) {
-                const double *weight = taps + (tap * in + c % in) * layer->c + c / in * out;
-                for (int j = 0; j < out; j++) {
-                    y[c / in * out + j] += weight[j] * x[c];
+            for (int g = 0; g < conv->groups; g++) {
+                for (int c = 0; c < in; c++) {
+                    const double *weight = taps + (tap * in + c) * layer->c + g * out;
+                    const double value = x[g * in + c];
+                    double *to = y + g * out;
+                    for (int j = 0; j < out; j++) {
+                        to[j] += weight[j] * value;
+                    }
                 }
             }
         }
