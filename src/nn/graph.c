@@ -358,6 +358,10 @@ int oct_graph_conv(struct oct_graph *graph, const char *name, int x, struct oct_
                       oct__fail(OCT_STATUS_SHAPE, "%s: kernel %d does not fit an input of %dx%d",
                                 layer->name, conv.kernel, h, w));
     }
+    /* Kaiming's rule with the outputs that one input meets. A depth-wise kernel meets one: with all
+       channels in its place, as the formula is often written, its outputs begin so small that
+       EvoNorm's x * sigmoid(v x) is all but linear, and MobileNetV2 hardly begins to learn. */
+    const double fan_out = (double)conv.kernel * conv.kernel * (conv.channels / conv.groups);
     struct oct__param weight = {
         .n = conv.channels,
         .h = conv.kernel,
@@ -365,7 +369,7 @@ int oct_graph_conv(struct oct_graph *graph, const char *name, int x, struct oct_
         .c = in / conv.groups,
         .n_dims = 4,
         .init = OCT_INIT_NORMAL,
-        .init_value = sqrt(2.0 / ((double)conv.kernel * conv.kernel * conv.channels)),
+        .init_value = sqrt(2.0 / fan_out),
     };
     layer->param[0] = oct__graph_param(graph, layer, "weight", weight);
     if (conv.bias) {
