@@ -140,11 +140,15 @@ static oct_status sample(struct jpeg_decompress_struct *info, const struct oct__
                                 d->size, d->out));
     JDIMENSION left = 0;
 #ifdef LIBJPEG_TURBO_VERSION_NUMBER
-    const JDIMENSION first = (JDIMENSION)resampler->x.first, past = (JDIMENSION)resampler->x.past;
-    left = first > MARGIN ? first - MARGIN : 0;
-    JDIMENSION width =
-        (past + MARGIN < info->output_width ? past + MARGIN : info->output_width) - left;
-    jpeg_crop_scanline(info, &left, &width);
+    /* Where colours are coarser than 2 x 2 pixels, the library forgets some of their columns when it
+     * crops a picture that it also makes smaller. */
+    if (by == 1 || info->max_h_samp_factor * info->max_v_samp_factor < 8) {
+        const JDIMENSION first = (JDIMENSION)resampler->x.first;
+        const JDIMENSION past = (JDIMENSION)resampler->x.past + MARGIN;
+        left = first > MARGIN ? first - MARGIN : 0;
+        JDIMENSION width = (past < info->output_width ? past : info->output_width) - left;
+        jpeg_crop_scanline(info, &left, &width);
+    }
 #endif
     OCT_TRY(oct__decoding_line(d, (size_t)info->output_width * (size_t)info->output_components));
 #ifdef LIBJPEG_TURBO_VERSION_NUMBER

@@ -33,6 +33,10 @@ static uint8_t *encode_jpeg(const struct picture_form *form, const uint8_t *pixe
         info.write_Adobe_marker = (boolean)form->is_adobe;
     }
     jpeg_set_quality(&info, 98, TRUE);
+    if (form->across > 0) {
+        info.comp_info[0].h_samp_factor = form->across;
+        info.comp_info[0].v_samp_factor = form->down;
+    }
     if (form->is_progressive) {
         jpeg_simple_progression(&info);
     }

@@ -19,6 +19,7 @@ struct picture_form {
     int channels;       /* 1 grey, 2 grey with alpha (PNG), 3 colour, 4 CMYK (JPEG) or with alpha */
     int is_progressive; /* or interlaced */
     int is_apart;       /* JPEG: a scan for each channel */
+    int across, down;   /* JPEG in colour: pixels that share a colour; 0: 2 each way */
     int is_adobe;       /* JPEG of 4 channels: as YCCK with inks upside down, as Adobe writes it */
     int bits;           /* PNG: 16; else 8 */
     int has_palette; /* PNG of 1 channel: its values are numbers of colours (i, 255 - i, i / 2) */

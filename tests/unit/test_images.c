@@ -403,23 +403,32 @@ static void parts_are_parts_of_the_whole(void **state) {
     assert_true(most < 0.6);
 }
 
-/* A picture that is much too large is decoded at a part of its size, and shows the same. */
+/* A picture that is too large is decoded at a half or an eighth of its size, and shows the same, however
+ * coarse its colours are. */
 static void large_pictures_are_decoded_smaller(void **state) {
     (void)state;
-    enum { SIDE = 600, SIZE = 60 };
-    static uint8_t pixels[SIDE * SIDE * 3], out[SIZE * SIZE * 3];
-    const struct picture_form form = {.width = SIDE, .height = SIDE, .channels = 3};
-    size_t n;
+    enum { SIDE = 600, MOST = 210 };
+    static uint8_t pixels[SIDE * SIDE * 3], out[MOST * MOST * 3];
+    static const int shared[][2] = {{1, 1}, {2, 1}, {2, 2}, {1, 2}, {4, 1}, {4, 2}, {2, 4}};
+    struct picture_form form = {.width = SIDE, .height = SIDE, .channels = 3};
     picture_gradient(SIDE, SIDE, pixels);
-    uint8_t *bytes = encode(PICTURE_JPEG, &form, pixels, &n);
     const struct oct__box box = oct__crop_middle(SIDE, SIDE);
-    double *expected = plain_sample(pixels, SIDE, SIDE, &box, SIZE);
-    EXPECT_OK(oct__image_decode(reader, "large", bytes, n, SIZE, NULL, 0, out));
-    const double apart = farthest(out, expected, SIZE);
-    print_message("at most %.3f apart\n", apart);
-    assert_true(apart < 4.0);
-    free(expected);
-    free(bytes);
+    for (int size = MOST; size >= 60; size -= 150) {
+        double *expected = plain_sample(pixels, SIDE, SIDE, &box, size);
+        for (size_t i = 0; i < OCT_COUNT_OF(shared); i++) {
+            size_t n;
+            form.across = shared[i][0];
+            form.down = shared[i][1];
+            uint8_t *bytes = encode(PICTURE_JPEG, &form, pixels, &n);
+            EXPECT_OK(oct__image_decode(reader, "large", bytes, n, size, NULL, 0, out));
+            const double apart = farthest(out, expected, size);
+            print_message("%d, colours of %d x %d pixels: at most %.3f apart\n", size, form.across,
+                          form.down, apart);
+            assert_true(apart < 5.0);
+            free(bytes);
+        }
+        free(expected);
+    }
 }
 
 /* --- damaged and hostile files ----------------------------------------------------------------- */
