@@ -28,11 +28,12 @@ oct_status oct__file_find(const char *dir, const char *name, enum oct__presence 
     struct stat facts;
     for (enum oct__presence form = OCT_PLAIN; form <= OCT_GZIPPED; form++) {
         OCT_TRY(oct__path_join(dir, name, form == OCT_PLAIN ? "" : ".gz", path));
-        if (stat(path, &facts) == 0) {
+        const int failed = stat(path, &facts) != 0;
+        if (!failed && !S_ISDIR(facts.st_mode)) {
             *out = form;
             return OCT_OK;
         }
-        if (errno != ENOENT && errno != ENOTDIR) {
+        if (failed && errno != ENOENT && errno != ENOTDIR) {
             OCT_FAIL(IO, "%s: %s", oct__path_shown(path), strerror(errno));
         }
     }

@@ -15,7 +15,7 @@
 /* How a file lies in a folder. */
 enum oct__presence { OCT_ABSENT, OCT_PLAIN, OCT_GZIPPED };
 
-/* Looks for DIR/NAME, then for DIR/NAME.gz. */
+/* Looks for DIR/NAME, then for DIR/NAME.gz; folders of that name do not count. */
 OCT_MUST_CHECK oct_status oct__file_find(const char *dir, const char *name,
                                          enum oct__presence *out);
 
