@@ -2,10 +2,8 @@
 /* arrays.c - datasets of four arrays in a folder; see arrays.h. */
 #include "data/arrays.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <string.h>
-#include <sys/stat.h>
 
 const struct oct__spec_option oct__arrays_table[] = {
     {"path", OCT_SPEC_TEXT, offsetof(struct oct__arrays_options, path), 0, 0, NULL},
@@ -245,24 +243,6 @@ static oct_status read_labels(struct part *part, uint16_t *into, int *n_classes)
 
 /* --- the dataset ------------------------------------------------------------------------------ */
 
-static oct_status check_place(const char *name, const char *path) {
-    struct stat facts;
-    if (stat(path, &facts) != 0) {
-        OCT_FAIL(NOT_FOUND, "%s: %s: %s%s", name, oct__path_shown(path), strerror(errno),
-                 path[0] == '~' ? "; write the home folder out, nobody expands ~ here" : "");
-    }
-    if (!S_ISDIR(facts.st_mode)) {
-        size_t length = strlen(path);
-        OCT_FAIL(
-            INVALID, "%s: %s is no folder%s", name, oct__path_shown(path),
-            length > 4 && strcmp(path + length - 4, ".npz") == 0
-                ? ": write its arrays out as .npy files, z = np.load(F); np.save('train_images', "
-                  "z['x_train']) and so on, and name their folder"
-                : "; name the one that has the files");
-    }
-    return OCT_OK;
-}
-
 static oct_status read_options(const struct oct_dataset_kind *kind, const char *text,
                                struct oct__arrays_options *out) {
     memset(out, 0, sizeof *out);
@@ -301,7 +281,7 @@ oct_status oct__arrays_open(const struct oct_dataset_kind *kind,
                             enum oct_split split, struct oct_dataset **out) {
     struct oct__arrays_options options;
     OCT_TRY(read_options(kind, text, &options));
-    OCT_TRY(check_place(kind->plugin.name, options.path));
+    OCT_TRY(oct__place_check(kind->plugin.name, options.path));
     struct parts parts;
     memset(&parts, 0, sizeof parts);
     for (int i = 0; i < 4; i++) {

@@ -2,8 +2,10 @@
 /* files.c - finding, reading and checking dataset files; see files.h. */
 #include "data/files.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/sha256.h"
 #include "data/reader.h"
@@ -24,6 +26,24 @@ const char *oct__path_shown(const char *path) {
     enum { MOST = 200 };
     size_t length = strlen(path);
     return length > MOST ? path + (length - MOST) : path;
+}
+
+oct_status oct__place_check(const char *name, const char *path) {
+    struct stat facts;
+    if (stat(path, &facts) != 0) {
+        OCT_FAIL(NOT_FOUND, "%s: %s: %s%s", name, oct__path_shown(path), strerror(errno),
+                 path[0] == '~' ? "; write the home folder out, nobody expands ~ here" : "");
+    }
+    if (!S_ISDIR(facts.st_mode)) {
+        size_t length = strlen(path);
+        OCT_FAIL(
+            INVALID, "%s: %s is no folder%s", name, oct__path_shown(path),
+            length > 4 && strcmp(path + length - 4, ".npz") == 0
+                ? ": write its arrays out as .npy files, z = np.load(F); np.save('train_images', "
+                  "z['x_train']) and so on, and name their folder"
+                : "; name the one that has the files");
+    }
+    return OCT_OK;
 }
 
 const char *oct__grouped(uint64_t number, char out[OCT_GROUPED_BYTES]) {

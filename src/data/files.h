@@ -21,6 +21,9 @@ OCT_MUST_CHECK oct_status oct__path_join(const char *folder, const char *name, c
 /* The end of a long path: what an error message has room for. */
 const char *oct__path_shown(const char *path);
 
+/* Refuses a path of the user's that is no folder: NOT_FOUND or INVALID. `name` is the dataset's. */
+OCT_MUST_CHECK oct_status oct__place_check(const char *name, const char *path);
+
 #define OCT_GROUPED_BYTES 32
 
 /* "30,730,000" */

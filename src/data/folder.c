@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/spec.h"
+#include "data/files.h"
 #include "data/image_tree.h"
 
 struct options {
@@ -43,6 +44,7 @@ static oct_status open_split(const struct oct_dataset_kind *kind, const char *te
     (void)folder;
     struct options options;
     OCT_TRY(read_options(kind, text, &options));
+    OCT_TRY(oct__place_check(kind->plugin.name, options.path));
     const struct oct__image_tree_form form = {
         .name = kind->plugin.name, .root = options.path, .size = (int)options.size};
     return oct__image_tree_open(&form, split, out);

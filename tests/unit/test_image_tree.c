@@ -200,7 +200,11 @@ static void options_are_read(void **state) {
     EXPECT_FAILURE(oct_dataset_open("folder:/nowhere,sides=4", NULL, OCT_SPLIT_TRAIN, &dataset),
                    OCT_STATUS_INVALID, "sides");
     EXPECT_FAILURE(oct_dataset_open("folder:/nowhere", NULL, OCT_SPLIT_TRAIN, &dataset),
-                   OCT_STATUS_NOT_FOUND, "/nowhere has no folder 'train'");
+                   OCT_STATUS_NOT_FOUND, "folder: /nowhere: No such file");
+    EXPECT_FAILURE(oct_dataset_open("folder:~/pictures", NULL, OCT_SPLIT_TRAIN, &dataset),
+                   OCT_STATUS_NOT_FOUND, "nobody expands ~ here");
+    EXPECT_FAILURE(oct_dataset_open("folder:/dev/null", NULL, OCT_SPLIT_TRAIN, &dataset),
+                   OCT_STATUS_INVALID, "/dev/null is no folder");
     EXPECT_FAILURE(oct_dataset_open("imagenette:size=63", NULL, OCT_SPLIT_TRAIN, &dataset),
                    OCT_STATUS_INVALID, "size");
 }
