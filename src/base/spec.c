@@ -202,6 +202,7 @@ static oct_status walk(const char *who, const char *options, const struct oct__s
     char keys[200];
     uint64_t seen = 0; /* bit r: row r of the table was set */
     const char *at = options;
+    const bool has_text = table->type == OCT_SPEC_TEXT;
     for (int number = 0;; number++) {
         size_t length = strcspn(at, ",");
         const char *equals = memchr(at, '=', length);
@@ -212,10 +213,15 @@ static oct_status walk(const char *who, const char *options, const struct oct__s
                 row++;
             }
             value = equals + 1;
+            if (number == 0 && has_text && memchr(at, '/', (size_t)(equals - at))) {
+                row = table; /* a path with '=' in it: no option is called so */
+                value = at;
+            }
         } else if (number > 0) {
-            OCT_FAIL(INVALID, "%s: '%.*s' has no option name, expected OPTION=VALUE; options: %s",
+            OCT_FAIL(INVALID, "%s: '%.*s' has no option name, expected OPTION=VALUE; options: %s%s",
                      who, (int)(length < SHOWN ? length : SHOWN), at,
-                     list_keys(table, keys, sizeof keys));
+                     list_keys(table, keys, sizeof keys),
+                     has_text ? "; a path cannot have a comma in it, a link to it helps" : "");
         }
         if (!row->key) {
             size_t shown = equals ? (size_t)(equals - at) : length;

@@ -121,7 +121,13 @@ static void reads_texts(void **state) {
     assert_string_equal(path, "/a b/ü:1");
     assert_int_equal(oct__spec_read("it", "path=/x=y", texts, path), OCT_OK);
     assert_string_equal(path, "/x=y");
+    assert_int_equal(oct__spec_read("it", "/runs/lr=0.1/x", texts, path), OCT_OK);
+    assert_string_equal(path, "/runs/lr=0.1/x");
+    assert_int_equal(oct__spec_read("it", "paths=/x", texts, path), OCT_STATUS_INVALID);
     assert_int_equal(oct__spec_read("it", "path=", texts, path), OCT_STATUS_INVALID);
+    assert_int_equal(oct__spec_read("it", "/a,b", texts, path), OCT_STATUS_INVALID);
+    print_message("%s\n", oct_last_error());
+    assert_non_null(strstr(oct_last_error(), "a path cannot have a comma in it"));
     memset(longest, 'p', sizeof longest);
     longest[OCT_SPEC_TEXT_MOST - 1] = '\0';
     assert_int_equal(oct__spec_read("it", longest, texts, path), OCT_OK);
