@@ -343,6 +343,13 @@ static void imagenette_counts_its_files(void **state) {
     EXPECT_OK(oct_dataset_verify("imagenette", folder, found, sizeof found));
     print_message("%s\n", found);
     assert_string_equal(found, scratch_at(folder, "imagenette2-320"));
+    static const struct oct__data_source nobody[] = {
+        {OCT_SOURCE_ARCHIVE, "http://127.0.0.1:1/it.tgz", NULL, NULL, 1}, {.where = NULL}};
+    const struct oct__fetch how = {.connect_ms = 1000, .stall_s = 1};
+    struct oct_dataset_kind kind = oct_dataset_imagenette;
+    kind.sources = nobody;
+    EXPECT_OK(oct__get(&kind, folder, NULL, &how)); /* there is nothing to get */
+    expect_heard("imagenette is complete and right in ");
     assert_int_equal(unlink(scratch_at(folder, "imagenette2-320/train/n03000684/857.JPEG")), 0);
     EXPECT_FAILURE(oct_dataset_verify("imagenette", folder, NULL, 0), OCT_STATUS_CORRUPT,
                    "n03000684: 857 pictures, expected 858");
