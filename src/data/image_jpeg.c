@@ -48,11 +48,12 @@ static void on_error(j_common_ptr info) {
     longjmp(owner(info)->failed, 1);
 }
 
-/* A warning means that the rest of the picture is made up, but for two: bytes between segments that
- * belong to nothing, and an odd note by Adobe's programs. */
+/* A warning means that the rest of the picture is made up, but for those about notes that say nothing of
+ * the pixels (some cameras write the last two), and about bytes between segments. */
 static void on_message(j_common_ptr info, int level) {
     const int code = info->err->msg_code;
-    if (level < 0 && code != JWRN_EXTRANEOUS_DATA && code != JWRN_ADOBE_XFORM) {
+    if (level < 0 && code != JWRN_EXTRANEOUS_DATA && code != JWRN_ADOBE_XFORM &&
+        code != JWRN_JFIF_MAJOR && code != JWRN_NOT_SEQUENTIAL) {
         on_error(info);
     }
 }

@@ -523,6 +523,31 @@ static void changed_bytes_do_no_harm(void **state) {
     }
 }
 
+/* Cameras write notes that the library warns of and that say nothing about the pixels: a revision of JFIF
+ * that there is not, and a range of coefficients (last of the header of the scan) that is not all. */
+static void odd_notes_are_no_damage(void **state) {
+    (void)state;
+    enum { SIDE = 32, SIZE = 28, REVISION = 11 };
+    static uint8_t pixels[SIDE * SIDE * 3], plain[SIZE * SIZE * 3], odd[SIZE * SIZE * 3];
+    const struct picture_form form = {.width = SIDE, .height = SIDE, .channels = 3};
+    size_t n, scan = 0;
+    picture_gradient(SIDE, SIDE, pixels);
+    uint8_t *bytes = encode(PICTURE_JPEG, &form, pixels, &n);
+    EXPECT_OK(oct__image_decode(reader, "plain", bytes, n, SIZE, NULL, 0, plain));
+    while (bytes[scan] != 0xff || bytes[scan + 1] != 0xda) {
+        scan++;
+    }
+    uint8_t *range = bytes + scan + 2 + (bytes[scan + 2] << 8 | bytes[scan + 3]) - 3;
+    assert_int_equal(range[1], 63);
+    range[1] = 0;
+    assert_memory_equal(bytes + 6, "JFIF", 5);
+    bytes[REVISION] = 2;
+    EXPECT_OK(oct__image_check_bytes(reader, "odd", bytes, n));
+    EXPECT_OK(oct__image_decode(reader, "odd", bytes, n, SIZE, NULL, 0, odd));
+    assert_memory_equal(plain, odd, sizeof odd);
+    free(bytes);
+}
+
 /* A file without its tables is no file, also for a reader that has just seen the tables elsewhere. */
 static void nothing_is_left_of_the_last_file(void **state) {
     (void)state;
@@ -640,6 +665,7 @@ int main(void) {
         cmocka_unit_test(cut_png_files_are_corrupt),
         cmocka_unit_test(garbage_is_corrupt),
         cmocka_unit_test(changed_bytes_do_no_harm),
+        cmocka_unit_test(odd_notes_are_no_damage),
         cmocka_unit_test(nothing_is_left_of_the_last_file),
         cmocka_unit_test(absurd_sizes_are_refused),
         cmocka_unit_test(endless_scans_are_refused),
