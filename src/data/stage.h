@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stage.h - files on their way into a dataset's folder.
  *
- *     DATA FOLDER/cifar10/.incoming-Ab3xYz/archive         downloads and unpacked members land
- * here, DATA FOLDER/cifar10/.incoming-Ab3xYz/test_batch.bin  on the file system they will stay on
+ *     DATA FOLDER/cifar10/.incoming-Ab3xYz/archive           downloads and what is unpacked,
+ *     DATA FOLDER/cifar10/.incoming-Ab3xYz/test_batch.bin    on the file system they will stay on
  *                         |  sizes and checksums right, data on the disk
  *                         v  rename: old or new, never half
  *     DATA FOLDER/cifar10/test_batch.bin

@@ -3,8 +3,8 @@
  *
  * Activations stay NHWC. Weights are repacked from our [out][in][row][column] to whatever layout
  * the chosen primitive wants (by pack.c, where that is its layout): once a call, or once for many calls
- * where they are kept. Weight
- * gradients are computed a shard at a time in that layout, folded in shard order and brought back.
+ * where they are kept. Weight gradients are computed a shard at a time in that layout, folded in shard
+ * order and brought back.
  *
  * Three rules keep oneDNN out of trouble between our own threads (each learned from a hang or a
  * wrong result):
@@ -49,8 +49,7 @@ struct context {
     int n_threads;
 };
 
-/* X and Y are a convolution's input and output, or their gradients, whichever way it is computed.
- * */
+/* X and Y are a convolution's input and output, or their gradients, whichever way it is computed. */
 enum { X, WEIGHTS, BIAS, Y, N_OPERANDS, SCRATCH = N_OPERANDS, ZERO, N_MEMORIES };
 enum { REORDER_FROM, REORDER_TO, REORDER_SCRATCH, N_REORDER };
 

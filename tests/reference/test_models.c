@@ -6,10 +6,9 @@
  * Every engine there is runs the step program on the inputs of a golden file: logits, loss, every
  * gradient, BatchNorm's running statistics, the parameters after two updates, the losses of up to ten
  * steps, and the loss of an evaluation afterwards (`portable` takes two steps of the full ResNet-20
- * and leaves out other full models). The largest
- * error of each quantity is printed beside the one that is allowed; README.md says where the
- * allowed ones come from. The environment variable OCT_CPU limits instruction sets, as it does for
- * the command.
+ * and leaves out other full models). The largest error of each quantity is printed beside the one that
+ * is allowed; README.md says where the allowed ones come from. The environment variable OCT_CPU limits
+ * instruction sets, as it does for the command.
  */
 #include <math.h>
 #include <setjmp.h>
