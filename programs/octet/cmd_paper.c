@@ -210,7 +210,7 @@ static void log_once(enum oct_log_level level, const char *text, void *context) 
 /* What several cells share is read once. */
 struct library {
     struct {
-        char name[256];
+        const char *name; /* a cell's */
         struct cli_data data;
     } entries[4];
     int n;
@@ -251,7 +251,7 @@ static int open_library(struct library *library, const struct paper_table *table
             return cli_error(cli, CLI_FAILED, OCT_STATUS_INTERNAL,
                              "too many datasets in one table");
         }
-        snprintf(library->entries[library->n].name, sizeof library->entries[0].name, "%s", name);
+        library->entries[library->n].name = name;
         oct_status status = cli_data_open(&library->entries[library->n++].data, cli, cell->config);
         cli_progress_clear();
         if (status != OCT_OK) {
@@ -361,7 +361,7 @@ static int write_results(const struct paper_table *table, const struct cli *cli)
 }
 
 static int end_table(const struct paper_table *table, const struct cli *cli) {
-    int code = write_results(table, cli);
+    int code = write_results(table, cli), n_wrong = count(table, PAPER_FAILED);
     const int n_left = count(table, PAPER_WAITING) + count(table, PAPER_STOPPED);
     if (cli_interrupted() && n_left > 0) {
         if (!cli->quiet) {
@@ -372,7 +372,10 @@ static int end_table(const struct paper_table *table, const struct cli *cli) {
         }
         return CLI_INTERRUPTED;
     }
-    return code == CLI_DONE && count(table, PAPER_FAILED) > 0 ? CLI_FAILED : code;
+    for (int i = 0; i < table->n_rows * table->n_columns; i++) {
+        n_wrong += table->cells[i].is_unrecorded;
+    }
+    return code == CLI_DONE && n_wrong > 0 ? CLI_FAILED : code;
 }
 
 static int run_table(struct paper_table *table, struct cli *cli) {

@@ -62,6 +62,7 @@ struct paper_cell {
     enum paper_state state;
     int is_taken;      /* it was on record, and was not run now */
     int is_begun;      /* a checkpoint of it waits */
+    int is_unrecorded; /* it was run, and its record is not complete, which has been reported */
     double paper;      /* the published number; NAN: there is none */
     char label[96];    /* "table2/short/r5/choco-int8" */
     char folder[4096]; /* of its checkpoints; "": none */

@@ -409,8 +409,14 @@ int paper_cell_run(struct paper_cell *cell, const struct cli *cli, const struct 
         cell->state = PAPER_DONE;
         keep_result(cell, &run.result);
     }
-    if (cell->folder[0] && (cell->state == PAPER_DONE || cell->state == PAPER_FAILED)) {
-        remove_folder(cell->folder, 1); /* what failed would fail again */
+    cell->is_unrecorded = cli_record_check(&record, cli, CLI_DONE) != CLI_DONE;
+    /* What failed would fail again, but for want of room; and what is not on record can be brought
+     * there out of its checkpoint. */
+    const int has_ended =
+        cell->state == PAPER_DONE ||
+        (cell->state == PAPER_FAILED && status != OCT_STATUS_IO && status != OCT_STATUS_NO_MEMORY);
+    if (cell->folder[0] && has_ended && record.failure == OCT_OK) {
+        remove_folder(cell->folder, 1);
     }
     unlock(cell, key);
     if (cell->folder[0]) {

@@ -5,9 +5,11 @@ import csv
 import glob
 import os
 import re
+import resource
 import shlex
 import signal
 import sqlite3
+import struct
 import subprocess
 import tempfile
 import time
@@ -275,6 +277,53 @@ with tempfile.TemporaryDirectory() as state:
             equal(done.code, 0, "other options: exit", done)
             lacks(done.err, "goes on", "other options begin anew, whatever lies there")
             equal(done.err.count(": cell "), 2, "other options: nothing is taken over")
+
+    # --- a record or a checkpoint that cannot be written --------------------------------------
+    def spoil(folder, change):
+        """Runs LONG's last cell and calls `change` once it has a checkpoint; exit code and stderr."""
+        process = subprocess.Popen([OCTET, *LONG, "--columns", "choco-int8"], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, restore_signals=False,
+                                   env=environment(XDG_STATE_HOME=folder),
+                                   preexec_fn=lambda: signal.signal(signal.SIGXFSZ, signal.SIG_IGN))
+        until = time.monotonic() + PATIENCE_S
+        while not checkpoints(folder, "choco-int8") and process.poll() is None and time.monotonic() < until:
+            time.sleep(0.002)
+        change(process)
+        _, err = process.communicate(timeout=PATIENCE_S)
+        return process.returncode, err.decode()
+
+    def forget(folder):
+        with sqlite3.connect(os.path.join(folder, "octet", "runs.db"), timeout=60) as runs:
+            runs.execute("DELETE FROM runs")
+
+    if RECORDS and JSON:
+        for what, change, message in (
+                ("its record is gone", lambda process: forget(folder), "the record of run 1 is incomplete"),
+                ("the disk is full", lambda process: resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (65536, 65536)),
+                 "choco-int8: failed: IO")):
+            with tempfile.TemporaryDirectory() as folder:
+                code, err = spoil(folder, change)
+                equal(code, 1, f"{what}: exit", err)
+                contains(err, message, what)
+                check(checkpoints(folder, "choco-int8"), f"{what}: the checkpoint stays", err)
+                done = octet(*LONG, "--columns", "choco-int8", env=environment(XDG_STATE_HOME=folder))
+                equal(done.code, 0, f"{what}, then again: exit", done)
+                contains(done.err, "choco-int8: cell 1 of 1, goes on", f"{what}, then again: it goes on")
+                equal(models(folder), {label: model for label, model in expected.items() if "int8" in label},
+                      f"{what}, then again: the same model")
+
+    # --- data in a folder with a long name ------------------------------------------------------
+    with tempfile.TemporaryDirectory() as folder:
+        deep = os.path.join(folder, "d" * 200, "e" * 100)
+        os.makedirs(deep)
+        for half, n in (("train", 64), ("t10k", 16)):
+            with open(f"{deep}/{half}-images-idx3-ubyte", "wb") as file:
+                file.write(struct.pack(">4I", 0x803, n, 8, 8) + bytes(i * 37 % 251 for i in range(64 * n)))
+            with open(f"{deep}/{half}-labels-idx1-ubyte", "wb") as file:
+                file.write(struct.pack(">2I", 0x801, n) + bytes(i % 4 for i in range(n)))
+        done = octet("paper", "table2", "--rows", "1", *SHORT, "--data", "idx:" + deep, "--epochs", "1", "--columns",
+                     "choco-fp32", env=environment(XDG_STATE_HOME=folder))
+        equal(done.code, 0, "data in a folder with a long name: exit", done)
 
     # --- a cell that fails ---------------------------------------------------------------------
     wild = ["paper", "table2", "--rows", "1", "--columns", "choco-fp32", "--scale", "short", *TINY, "--epochs", "20",
