@@ -206,6 +206,10 @@ void cli_table_fini(struct cli_table *table);
  * with a newline. Returns the number of lines. */
 int cli_wrap(FILE *out, const char *text, int at, int indent, int width);
 
+/* A text of somebody's, such as a label, as part of a line: control characters are blanks, as they
+ * are in tables and in what is wrapped. */
+void cli_put(FILE *out, const char *text);
+
 /* A word as a shell takes it: in quotes where it is anything but plain. */
 void cli_quote(FILE *out, const char *text);
 

@@ -153,9 +153,13 @@ void report_text(const struct report *report, FILE *out) {
         const struct report_run *run = &report->runs[r];
         fprintf(out, "\n%srun %lld%s", cli_style(out, CLI_BOLD), (long long)run->facts.number,
                 cli_style(out, CLI_PLAIN));
-        fprintf(out, "%s%s: %s", *run->facts.label ? ", " : "", run->facts.label,
-                run->facts.outcome);
-        fprintf(out, "%s%s\n", *run->difference ? "; " : "", run->difference);
+        const char *const texts[] = {
+            *run->facts.label ? ", " : "", run->facts.label, ": ", run->facts.outcome,
+            *run->difference ? "; " : "",  run->difference};
+        for (size_t i = 0; i < CLI_COUNT_OF(texts); i++) {
+            cli_put(out, texts[i]);
+        }
+        fputc('\n', out);
         put_curves(out, run);
     }
     fputs("\n--html FILE writes a page with charts, --md FILE, --csv FILE and --csv-nodes FILE the "
@@ -211,8 +215,11 @@ static void put_run(FILE *out, const struct report *report, const struct report_
     }
     fputc('\n', out);
     if (facts->n_parameters > 0) {
-        fprintf(out, "- %s, %s parameters, on %s\n", report_option(run, "model"),
-                cli_count((double)facts->n_parameters).text, report_option(run, "data"));
+        fputs("- ", out);
+        put_plain(out, report_option(run, "model"));
+        fprintf(out, ", %s parameters, on ", cli_count((double)facts->n_parameters).text);
+        put_plain(out, report_option(run, "data"));
+        fputc('\n', out);
     }
     if (*run->difference) {
         fputs("- unlike the others: ", out);

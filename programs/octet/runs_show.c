@@ -359,11 +359,15 @@ static void print_options(struct oct_runs *runs, int64_t number) {
 static void print_run(struct oct_runs *runs, const struct oct_run *run, const char *command) {
     const int64_t number = run->number; /* its texts go with the next call */
     const int width = cli_width(stdout, 100);
-    printf("%srun %lld%s of %s: %s (octet %s)\n", cli_style(stdout, CLI_BOLD), (long long)number,
-           cli_style(stdout, CLI_PLAIN), runs_date(run->started, "%Y-%m-%d %H:%M:%S", 0).text,
-           run->outcome, run->version);
+    printf("%srun %lld%s of %s: ", cli_style(stdout, CLI_BOLD), (long long)number,
+           cli_style(stdout, CLI_PLAIN), runs_date(run->started, "%Y-%m-%d %H:%M:%S", 0).text);
+    cli_put(stdout, run->outcome);
+    fputs(" (octet ", stdout);
+    cli_put(stdout, run->version);
+    fputs(")\n", stdout);
     if (run->label[0]) {
-        printf("%s\n", run->label);
+        cli_put(stdout, run->label);
+        putchar('\n');
     }
     if (run->machine[0]) {
         fputs("on ", stdout);

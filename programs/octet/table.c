@@ -16,11 +16,31 @@ static int display_width(const char *text) {
     return width;
 }
 
+/* Bytes of the control character at `text`, which could move the cursor or end the line; 0: it is
+ * none. Those beyond ASCII take two. */
+static int control_bytes(const char *text) {
+    const unsigned char first = (unsigned char)text[0], second = first ? (unsigned char)text[1] : 0;
+    return first < 0x20 || first == 0x7f                      ? 1
+           : first == 0xc2 && second >= 0x80 && second < 0xa0 ? 2
+                                                              : 0;
+}
+
+/* Control characters are blanks. */
 static char *copy_text(const char *text, size_t length) {
     char *copy = cli_alloc(length + 1);
     memcpy(copy, text, length);
     copy[length] = '\0';
+    for (char *c = copy; *c; c++) {
+        memset(c, ' ', (size_t)control_bytes(c));
+    }
     return copy;
+}
+
+void cli_put(FILE *out, const char *text) {
+    for (int n; *text; text += n > 1 ? n : 1) {
+        n = control_bytes(text);
+        fputc(n ? ' ' : *text, out);
+    }
 }
 
 static void add_cell(struct cli_table *table, char *cell) {
