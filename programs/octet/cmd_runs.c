@@ -86,6 +86,7 @@ static int print_list_json(const struct runs_listing *list, const char *path) {
 }
 
 static int list_runs(const struct cli *cli, struct oct_runs *runs, const char *path) {
+    const size_t limit = (size_t)cli_own_number(cli, "limit");
     struct runs_filter filter;
     struct runs_listing list = {.at = NULL};
     int sort = 0, code = runs_find_sort(cli, &sort);
@@ -94,8 +95,9 @@ static int list_runs(const struct cli *cli, struct oct_runs *runs, const char *p
     }
     code = runs_filter_read(&filter, cli, cli_own(cli, "where"));
     if (code == CLI_DONE) {
-        oct_status status =
-            runs_select(runs, &filter, sort, (size_t)cli_own_number(cli, "limit"), &list);
+        oct_status status = runs_select(runs, &filter, sort, limit + 1, &list);
+        const int has_more = list.n > limit;
+        runs_listing_cut(&list, limit);
         if (status != OCT_OK) {
             code = cli_fail(cli, status);
         } else if (cli->json) {
@@ -106,6 +108,8 @@ static int list_runs(const struct cli *cli, struct oct_runs *runs, const char *p
             printf("no runs in %s yet; octet train adds one\n", path);
         } else {
             print_list(&list, stdout);
+            fflush(stdout);
+            fputs(has_more && !cli->quiet ? "there are more; --limit N lists them\n" : "", stderr);
         }
     }
     runs_filter_fini(&filter);
@@ -278,12 +282,15 @@ static int delete_runs(const struct cli *cli, struct oct_runs *runs, const char 
         code = confirm(cli, list);
     }
     struct cli_json *root = cli_json_object(), *array = cli_json_array();
+    int n_deleted = 0;
     for (size_t i = 0; code == CLI_DONE && i < list->n; i++) {
         oct_status status = oct_runs_delete(runs, list->at[i].run.number);
-        if (status != OCT_OK && status != OCT_STATUS_NOT_FOUND) {
+        if (status == OCT_OK) {
+            cli_json_add_int(array, list->at[i].run.number);
+            n_deleted++;
+        } else if (status != OCT_STATUS_NOT_FOUND) { /* named twice, or another was faster */
             code = cli_fail(cli, status);
         }
-        cli_json_add_int(array, list->at[i].run.number);
     }
     cli_json_text(root, "db", path);
     cli_json_put(root, "deleted", array);
@@ -292,7 +299,7 @@ static int delete_runs(const struct cli *cli, struct oct_runs *runs, const char 
     }
     cli_json_destroy(root);
     if (code == CLI_DONE && !cli->quiet) {
-        printf("%zu run%s deleted from %s\n", list->n, list->n == 1 ? "" : "s", path);
+        printf("%d run%s deleted from %s\n", n_deleted, n_deleted == 1 ? "" : "s", path);
     }
     return code;
 }

@@ -8,7 +8,7 @@
 /* A row of the table: a cell for each run. */
 struct row {
     const char *name;
-    char cells[RUNS_COMPARE_MOST][160];
+    char cells[RUNS_COMPARE_MOST][4096]; /* a path has room */
 };
 
 enum {

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Keys that are no training options. */
-static const char *const facts[] = {"outcome", "version", "machine"};
+/* Keys that are no training options; skew is short for one. */
+static const char *const facts[] = {"outcome", "version", "machine", "skew"};
 
 /* The name of the key as it is known; NULL: it is not. */
 static const char *known_key(const char *key, size_t length) {
@@ -118,8 +118,12 @@ static int matches(const char *pattern, const char *value) {
     return fnmatch(pattern, value, 0) == 0 || same_number(pattern, value);
 }
 
+static int is_skew(const char *key) {
+    return strcmp(key, "skew") == 0;
+}
+
 static int is_fact(const char *key) {
-    return !oct_option_find(key);
+    return !oct_option_find(key) && !is_skew(key);
 }
 
 oct_status runs_filter_match(const struct runs_filter *filter, struct oct_runs *runs,
@@ -144,11 +148,15 @@ oct_status runs_filter_match(const struct runs_filter *filter, struct oct_runs *
         if (is_fact(test->key)) {
             continue;
         }
-        oct_status status = oct_runs_option_find(runs, number, test->key, &value);
+        oct_status status = oct_runs_option_find(
+            runs, number, is_skew(test->key) ? "partition" : test->key, &value);
         if (status == OCT_STATUS_NOT_FOUND) {
             value = ""; /* its Octet had no such option */
         } else if (status != OCT_OK) {
             return status;
+        }
+        if (is_skew(test->key)) {
+            value = strncmp(value, "skew:", 5) == 0 ? value + 5 : "";
         }
         *out = matches(test->pattern, value) != test->is_not;
     }

@@ -39,14 +39,14 @@ static void add_run(struct runs_listing *list, const struct oct_run *run, double
     item->run.model_sha256 = run->model_sha256 ? copy_to(&end, sum) : NULL;
 }
 
-static void drop_last(struct runs_listing *list) {
-    free(list->at[--list->n].texts);
+void runs_listing_cut(struct runs_listing *list, size_t limit) {
+    while (list->n > limit) {
+        free(list->at[--list->n].texts);
+    }
 }
 
 void runs_listing_fini(struct runs_listing *list) {
-    while (list->n > 0) {
-        drop_last(list);
-    }
+    runs_listing_cut(list, 0);
     free(list->at);
     memset(list, 0, sizeof *list);
 }
@@ -104,14 +104,12 @@ oct_status runs_select(struct oct_runs *runs, const struct runs_filter *filter, 
             return status;
         }
         if (!passes) {
-            drop_last(out);
+            runs_listing_cut(out, out->n - 1);
         }
     }
     if (sort != 0 && out->n > 1) {
         qsort(out->at, out->n, sizeof *out->at, compare_listed);
-        while (out->n > limit) {
-            drop_last(out);
-        }
+        runs_listing_cut(out, limit);
     }
     return status == OCT_STATUS_NOT_FOUND ? OCT_OK : status;
 }

@@ -49,6 +49,9 @@ struct runs_listing {
 
 void runs_listing_fini(struct runs_listing *list);
 
+/* Drops what is beyond the first `limit`. */
+void runs_listing_cut(struct runs_listing *list, size_t limit);
+
 /* What --sort names; 0: by number, the newest first. Returns CLI_DONE or the exit code of a mistake. */
 int runs_find_sort(const struct cli *cli, int *out);
 

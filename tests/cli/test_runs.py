@@ -120,6 +120,9 @@ with tempfile.TemporaryDirectory() as folder:
                             (["--where", "nodes=1", "--where", "outcome=done"], [1]),
                             (["--where", "weight_decay=1e-4,version=?*"], [3, 2, 1]),
                             (["--where", "machine=*thread*"], [3, 2, 1]),
+                            (["--where", "skew=0.80"], [3, 2, 1]),
+                            (["--where", "skew!=0.8"], []),
+                            (["--where", "skew=?.8,nodes=4"], [3]),
                             (["--where", "nodes=1", "--limit", "1"], [2])):
         equal(listed_by(*words), expected, f"runs {' '.join(words)}")
     contains(octet("runs", "--where", "nodes=99", env=env).out, "fits", "no run that fits")
@@ -212,6 +215,30 @@ with tempfile.TemporaryDirectory() as folder:
         equal(octet_json("runs", "delete", "--where", "seed=12", "--yes", env=env).get("deleted"), [],
               "runs delete of none")
     contains(octet("runs", "3", env=env).err, "there is no run 3; there are runs 1 to 2", "a deleted run is gone")
+
+    # --- what others wrote ---------------------------------------------------------------------
+    # Control characters, one of them in two bytes, and an escape that would turn a terminal red.
+    label = "a\x1b[31m\tb\nc\x7f\u009b"
+    far = ["/" + 300 * "x" + name for name in "ab"]
+    for path in far:
+        octet("train", *RUN, "--data-dir", path, "--label", label, "--db", named, env=env)
+    for words in ([], ["2"], ["2", "3"]):
+        text = octet("runs", *words, "--db", named, env=env).out
+        check(not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f]", text), f"runs {' '.join(words)}: no control characters",
+              repr(text))
+        contains(text, "a [31m b c ", f"runs {' '.join(words)}: the label in one line")
+    lacks(octet("report", "2", "--db", named, env=env).out, "\x1b", "report: no escape")
+    if JSON:
+        value = octet_json("runs", "2", "3", "--db", named, env=env)
+        equal(value["differs"], {"data-dir": far}, "values that differ far from their beginning")
+        equal(value["runs"][0]["label"], label, "runs --json: the label as it is")
+        equal(octet_json("runs", "delete", "3", "2-3", "3", "--yes", "--db", named, env=env).get("deleted"), [3, 2],
+              "runs delete of some that are named twice")
+
+    # --- more than are listed ------------------------------------------------------------------
+    contains(octet("runs", "--limit", "1", env=env).err, "there are more; --limit N lists them", "runs --limit 1")
+    for words in (["--limit", "2"], ["--limit", "1", "--quiet"], ["--limit", "1", "--where", "seed=7"]):
+        equal(octet("runs", *words, env=env).err, "", f"runs {' '.join(words)}: stderr")
 
     # --- a terminal: one line a run ------------------------------------------------------------
     for columns in (80, 120, 150):
