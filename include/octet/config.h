@@ -82,6 +82,10 @@ OCT_API OCT_MUST_CHECK oct_status oct_config_resume(struct oct_config *config, c
  * again; NULL when there is no such option. */
 OCT_API const char *oct_config_get(const struct oct_config *config, const char *name);
 
+/* How far a round of gossip moves: the option gamma, or where that is 0 what a run makes of it. 0
+ * where nobody talks, and where the options make no graph. */
+OCT_API double oct_config_gamma(const struct oct_config *config);
+
 /* Nonzero when the option was set by oct_config_set rather than left at its default. */
 OCT_API int oct_config_is_set(const struct oct_config *config, const char *name);
 

@@ -201,8 +201,12 @@ void cli_json_option(struct cli_json *object, const char *name, const char *valu
 struct cli_json *cli_json_config(const struct oct_config *config) {
     struct cli_json *object = cli_json_object();
     const struct oct_option *option;
+    char gamma[32]; /* in as many digits as it has on record */
+    snprintf(gamma, sizeof gamma, "%.6g", oct_config_gamma(config));
     for (int i = 0; (option = oct_option_at(i)) != NULL; i++) {
-        cli_json_option(object, option->name, oct_config_get(config, option->name));
+        const char *value = oct_config_get(config, option->name);
+        const int is_derived = strcmp(option->name, "gamma") == 0 && strtod(value, NULL) == 0;
+        cli_json_option(object, option->name, is_derived ? gamma : value);
     }
     return object;
 }

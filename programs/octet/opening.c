@@ -2,7 +2,7 @@
 /* opening.c - what a run is about to do, said before it does it.
  *
  *     network   8 nodes, directed-ring: each sends to 1 other
- *     gossip    choco after every step, int8 messages, momentum qgm
+ *     gossip    choco after every step, int8 messages, gamma 1, momentum qgm
  *     data      fashion-mnist, 60,000 samples, skew:0.8: 7,500 a node, three quarters of them in 2
  *               of 10 classes
  *     model     resnet20, range-evonorm, int8; 10 epochs, batch 32 a node, learning rate 0.02
@@ -114,9 +114,7 @@ static void describe_gossip(const struct oct_config *config, char *text, size_t 
         const char *compress = text_of(config, "compress");
         add(text, bytes, ", %s messages",
             strcmp(compress, "none") == 0 ? "uncompressed" : compress);
-        if (strtod(text_of(config, "gamma"), NULL) > 0) {
-            add(text, bytes, ", gamma %s", text_of(config, "gamma"));
-        }
+        add(text, bytes, ", gamma %g", oct_config_gamma(config));
     }
     add(text, bytes, ", momentum %s", text_of(config, "momentum"));
     const long n_final = number_of(config, "final-gossip");

@@ -134,6 +134,13 @@ oct_status paper_cells_configure(struct paper_table *table, const struct cli *cl
 
 /* --- on record -------------------------------------------------------------------------------- */
 
+/* Whether a gamma on record, in six digits, is what the options come to. */
+static int is_gamma(const struct oct_option *option, const char *value,
+                    const struct oct_config *config) {
+    const double gamma = oct_config_gamma(config);
+    return strcmp(option->name, "gamma") == 0 && fabs(strtod(value, NULL) - gamma) <= 1e-5 * gamma;
+}
+
 /* Whether all options that count are those of the cell. An option that the run's Octet did not know
  * counts as left to its default. */
 static int has_options(struct oct_runs *runs, int64_t number, const struct oct_config *config) {
@@ -147,7 +154,8 @@ static int has_options(struct oct_runs *runs, int64_t number, const struct oct_c
         if (status == OCT_STATUS_NOT_FOUND && !oct_config_is_set(config, option->name)) {
             continue;
         }
-        if (status != OCT_OK || strcmp(value, oct_config_get(config, option->name)) != 0) {
+        if (status != OCT_OK || (strcmp(value, oct_config_get(config, option->name)) != 0 &&
+                                 !is_gamma(option, value, config))) {
             return 0;
         }
     }

@@ -12,6 +12,7 @@
 #include "store/store.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -61,6 +62,17 @@ static oct_status insert_options(struct oct_runs *runs, int64_t run,
     return OCT_OK;
 }
 
+/* As they are in force: a gamma that was left to the rule is what the rule gave. */
+static oct_status insert_gamma(struct oct_runs *runs, int64_t run,
+                               const struct oct_config *config) {
+    char text[32];
+    snprintf(text, sizeof text, "%.6g", oct_config_gamma(config));
+    return oct__runs_execute(runs, NULL,
+                             "UPDATE options SET value = ?, is_set = 0"
+                             " WHERE run = ? AND name = 'gamma' AND value + 0 = 0",
+                             "ti", text, run);
+}
+
 /* Who holds what. Classes that a node has none of have no row. */
 static oct_status insert_nodes(struct oct_runs *runs, int64_t run,
                                const struct oct_trainer *trainer) {
@@ -107,6 +119,7 @@ static oct_status insert_run(struct oct_runs *runs, const struct oct_config *con
                               machine.system, machine.compiler, process));
     *run = sqlite3_last_insert_rowid(runs->db);
     OCT_TRY(insert_options(runs, *run, config));
+    OCT_TRY(insert_gamma(runs, *run, config));
     return trainer ? insert_nodes(runs, *run, trainer) : OCT_OK;
 }
 

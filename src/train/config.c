@@ -494,6 +494,15 @@ static const char *momentum_of(const struct oct_config *config) {
     return status == OCT_OK ? momentum : config->momentum;
 }
 
+double oct_config_gamma(const struct oct_config *config) {
+    char detail[OCT_DETAIL_BYTES];
+    double gamma = 0;
+    oct__detail_take(detail);
+    oct_status status = config ? oct__config_gamma(config, &gamma) : OCT_STATUS_INVALID;
+    oct__detail_give(detail);
+    return status == OCT_OK ? gamma : 0;
+}
+
 const char *oct_config_get(const struct oct_config *config, const char *name) {
     int row = row_find(name);
     if (!config || row < 0) {

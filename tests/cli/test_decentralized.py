@@ -25,7 +25,7 @@ equal([line.split()[0] for line in lines], ["network", "gossip", "data", "model"
       "train on 8 nodes: lines on stderr", done.err)
 for line, piece in zip(lines, (
         "8 nodes, directed-ring: each sends to 1 other",
-        "choco after every step, int8 messages, momentum qgm; then 3 rounds without training",
+        "choco after every step, int8 messages, gamma 1, momentum qgm; then 3 rounds without training",
         "256 samples, skew:0.8: 32 a node, three quarters of them in 1 of 4 classes",
         "resnet20:width=8,blocks=1, range-evonorm, int8; 2 epochs, batch 8 a node, learning rate 0.02")):
     contains(line, piece, "what is about to happen")

@@ -200,6 +200,15 @@ with tempfile.TemporaryDirectory() as state:
               ("table2", "short", False, 0, 0), "JSON: the rest")
         done = octet(*table, env=env)
         lacks(done.err, "cell", "all taken over: nothing is run")
+        with sqlite3.connect(os.path.join(state, "octet", "runs.db")) as runs:
+            rows = runs.execute("SELECT value, is_set FROM options WHERE name = 'gamma'").fetchall()
+            equal(rows, [("1", 0)] * 4, "gamma on record: what the rule gave")
+            runs.execute("UPDATE options SET value = '0', is_set = 1 WHERE run = 2 AND name = 'gamma'")
+            runs.execute("UPDATE options SET value = '0.5' WHERE run = 3 AND name = 'gamma'")
+        done = octet(*table, "--dry-run", env=env)
+        contains(done.out, "1 to run, 3 on record", "a gamma of an older Octet, and another one")
+        with sqlite3.connect(os.path.join(state, "octet", "runs.db")) as runs:
+            runs.execute("UPDATE options SET value = '1' WHERE run = 3 AND name = 'gamma'")
         value = octet_json(*table, "--columns", "choco-int8", "--again", env=env)
         equal([(row["taken_over"], row["run"]) for row in value["rows"]], [(False, 5)], "--again runs it again")
         value = octet_json(*table, "--columns", "choco-int8", "--seed", "2", env=env)

@@ -121,6 +121,7 @@ static void by_itself(void **state) {
                       gamma);
         assert_true((status == OCT_OK) == (cases[i].gamma >= 0));
         assert_float_equal(gamma, cases[i].gamma, 1e-9);
+        assert_true(oct_config_gamma(config) == (status == OCT_OK ? gamma : 0));
         assert_string_equal(oct_config_get(config, "momentum"), cases[i].expected);
         oct_config_destroy(config);
     }

@@ -179,6 +179,8 @@ static void options_in_force(void **state) {
             assert_string_equal(value, "evonorm-s0"); /* what it came to */
         } else if (strcmp(name, "momentum") == 0) {
             assert_string_equal(value, "qgm"); /* likewise */
+        } else if (strcmp(name, "gamma") == 0) {
+            assert_string_equal(value, "1");
         } else if (!is_given) {
             assert_string_equal(value, oct_option_at(i)->fallback);
         }
