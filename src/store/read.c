@@ -282,11 +282,6 @@ oct_status oct_runs_option_find(struct oct_runs *runs, int64_t number, const cha
 
 /* --- nodes, edges, classes ------------------------------------------------------------------- */
 
-/* Whether the list has what is asked for: the first of a list is always read anew. */
-static int is_there(const struct oct__runs_list *list, int64_t number, int epoch, int64_t index) {
-    return index > 0 && list->number == number && list->epoch == epoch;
-}
-
 /* One more item at the list's end. */
 static oct_status add_item(struct oct__runs_list *list, size_t bytes, void **out) {
     OCT_TRY(oct__alloc_grow(&list->items, &list->capacity, list->n + 1, bytes, "a list"));
@@ -296,9 +291,17 @@ static oct_status add_item(struct oct__runs_list *list, size_t bytes, void **out
 
 typedef oct_status read_row_fn(sqlite3_stmt *row, struct oct__runs_list *list);
 
-/* All rows of a query, from its first. */
-static oct_status read_rows(struct oct_runs *runs, sqlite3_stmt *row, struct oct__runs_list *list,
-                            read_row_fn *read) {
+/* All rows of a query about a run and an epoch (or a node) as a list, unless it is that list already:
+ * for its first item it is always read anew. */
+static oct_status read_list(struct oct_runs *runs, struct oct__runs_list *list, int64_t number,
+                            int epoch, int64_t index, const char *sql, read_row_fn *read) {
+    if (index > 0 && number > 0 && list->number == number && list->epoch == epoch) {
+        return OCT_OK;
+    }
+    sqlite3_stmt *row;
+    list->number = 0;
+    list->n = 0;
+    OCT_TRY(oct__runs_row(runs, &row, sql, "ii", number, (int64_t)epoch));
     oct_status status = OCT_OK;
     int code = row ? SQLITE_ROW : SQLITE_DONE;
     while (status == OCT_OK && code == SQLITE_ROW) {
@@ -309,18 +312,24 @@ static oct_status read_rows(struct oct_runs *runs, sqlite3_stmt *row, struct oct
         status = oct__runs_refuse(runs, code);
     }
     oct__runs_done(row);
+    if (status == OCT_OK) {
+        list->number = number;
+        list->epoch = epoch;
+    }
     return status;
 }
 
-static void begin_list(struct oct__runs_list *list) {
-    list->number = 0;
-    list->n = 0;
-}
-
-static void end_list(struct oct__runs_list *list, int64_t number, int epoch) {
-    list->number = number;
-    list->epoch = epoch;
-}
+/* With epoch 0, which is the last, nodes are there even when no epoch is. */
+static const char select_nodes[] =
+    "WITH asked AS (SELECT max(epoch) AS last,"
+    " CASE WHEN ?2 > 0 THEN ?2 ELSE max(epoch) END AS epoch"
+    " FROM epochs WHERE run = ?1)"
+    " SELECT n.node, n.n_samples,"
+    " CASE WHEN a.last IS a.epoch THEN n.accuracy END,"
+    " e.train_loss, e.train_accuracy, e.consensus_distance, e.bytes_sent"
+    " FROM asked a, nodes n LEFT JOIN node_epochs e"
+    " ON e.run = n.run AND e.epoch = a.epoch AND e.node = n.node"
+    " WHERE n.run = ?1 AND (?2 = 0 OR e.node IS NOT NULL) ORDER BY n.node";
 
 static oct_status read_node(sqlite3_stmt *row, struct oct__runs_list *list) {
     void *item;
@@ -337,34 +346,12 @@ static oct_status read_node(sqlite3_stmt *row, struct oct__runs_list *list) {
     return OCT_OK;
 }
 
-/* With epoch 0, which is the last, nodes are there even when no epoch is. */
-static oct_status read_nodes(struct oct_runs *runs, int64_t number, int epoch) {
-    sqlite3_stmt *row;
-    begin_list(&runs->nodes);
-    OCT_TRY(oct__runs_row(runs, &row,
-                          "WITH asked AS (SELECT max(epoch) AS last,"
-                          " CASE WHEN ?2 > 0 THEN ?2 ELSE max(epoch) END AS epoch"
-                          " FROM epochs WHERE run = ?1)"
-                          " SELECT n.node, n.n_samples,"
-                          " CASE WHEN a.last IS a.epoch THEN n.accuracy END,"
-                          " e.train_loss, e.train_accuracy, e.consensus_distance, e.bytes_sent"
-                          " FROM asked a, nodes n LEFT JOIN node_epochs e"
-                          " ON e.run = n.run AND e.epoch = a.epoch AND e.node = n.node"
-                          " WHERE n.run = ?1 AND (?2 = 0 OR e.node IS NOT NULL) ORDER BY n.node",
-                          "ii", number, (int64_t)epoch));
-    OCT_TRY(read_rows(runs, row, &runs->nodes, read_node));
-    end_list(&runs->nodes, number, epoch);
-    return OCT_OK;
-}
-
 oct_status oct_runs_node_at(struct oct_runs *runs, int64_t number, int epoch, int node,
                             struct oct_run_node *out) {
     if (!runs || !out) {
         OCT_FAIL(INVALID, "reading a node needs a database and a place");
     }
-    if (!is_there(&runs->nodes, number, epoch, node)) {
-        OCT_TRY(read_nodes(runs, number, epoch));
-    }
+    OCT_TRY(read_list(runs, &runs->nodes, number, epoch, node, select_nodes, read_node));
     if (node < 0 || (size_t)node >= runs->nodes.n) {
         OCT_FAIL(NOT_FOUND, "%s: run %lld has no node %d%s on record", oct__runs_shown(runs),
                  (long long)number, node, epoch > 0 ? " of that epoch" : "");
@@ -372,6 +359,12 @@ oct_status oct_runs_node_at(struct oct_runs *runs, int64_t number, int epoch, in
     *out = ((const struct oct_run_node *)runs->nodes.items)[node];
     return OCT_OK;
 }
+
+static const char select_edges[] =
+    "SELECT sender, receiver, bytes, messages FROM edges WHERE run = ?1"
+    " AND epoch = CASE WHEN ?2 > 0 THEN ?2 ELSE"
+    " (SELECT max(epoch) FROM epochs WHERE run = ?1) END"
+    " ORDER BY sender, receiver";
 
 static oct_status read_edge(sqlite3_stmt *row, struct oct__runs_list *list) {
     void *item;
@@ -385,28 +378,12 @@ static oct_status read_edge(sqlite3_stmt *row, struct oct__runs_list *list) {
     return OCT_OK;
 }
 
-static oct_status read_edges(struct oct_runs *runs, int64_t number, int epoch) {
-    sqlite3_stmt *row;
-    begin_list(&runs->edges);
-    OCT_TRY(oct__runs_row(runs, &row,
-                          "SELECT sender, receiver, bytes, messages FROM edges WHERE run = ?1"
-                          " AND epoch = CASE WHEN ?2 > 0 THEN ?2 ELSE"
-                          " (SELECT max(epoch) FROM epochs WHERE run = ?1) END"
-                          " ORDER BY sender, receiver",
-                          "ii", number, (int64_t)epoch));
-    OCT_TRY(read_rows(runs, row, &runs->edges, read_edge));
-    end_list(&runs->edges, number, epoch);
-    return OCT_OK;
-}
-
 oct_status oct_runs_edge_at(struct oct_runs *runs, int64_t number, int epoch, int64_t index,
                             struct oct_run_edge *out) {
     if (!runs || !out) {
         OCT_FAIL(INVALID, "reading an edge needs a database and a place");
     }
-    if (!is_there(&runs->edges, number, epoch, index)) {
-        OCT_TRY(read_edges(runs, number, epoch));
-    }
+    OCT_TRY(read_list(runs, &runs->edges, number, epoch, index, select_edges, read_edge));
     if (index < 0 || (uint64_t)index >= runs->edges.n) {
         OCT_FAIL(NOT_FOUND, "%s: run %lld has no more than %zu edges on record",
                  oct__runs_shown(runs), (long long)number, runs->edges.n);
@@ -414,6 +391,12 @@ oct_status oct_runs_edge_at(struct oct_runs *runs, int64_t number, int epoch, in
     *out = ((const struct oct_run_edge *)runs->edges.items)[index];
     return OCT_OK;
 }
+
+static const char select_classes[] =
+    "SELECT coalesce(c.label, -1), c.n_samples, min(r.n_classes, 1000000)"
+    " FROM runs r JOIN nodes n ON n.run = r.number AND n.node = ?2"
+    " LEFT JOIN classes c ON c.run = n.run AND c.node = n.node"
+    " WHERE r.number = ?1 ORDER BY c.label";
 
 /* The row of a class that the node has some of; those between have none. */
 static oct_status read_class(sqlite3_stmt *row, struct oct__runs_list *list) {
@@ -429,28 +412,12 @@ static oct_status read_class(sqlite3_stmt *row, struct oct__runs_list *list) {
     return OCT_OK;
 }
 
-static oct_status read_classes(struct oct_runs *runs, int64_t number, int node) {
-    sqlite3_stmt *row;
-    begin_list(&runs->classes);
-    OCT_TRY(oct__runs_row(runs, &row,
-                          "SELECT coalesce(c.label, -1), c.n_samples, min(r.n_classes, 1000000)"
-                          " FROM runs r JOIN nodes n ON n.run = r.number AND n.node = ?2"
-                          " LEFT JOIN classes c ON c.run = n.run AND c.node = n.node"
-                          " WHERE r.number = ?1 ORDER BY c.label",
-                          "ii", number, (int64_t)node));
-    OCT_TRY(read_rows(runs, row, &runs->classes, read_class));
-    end_list(&runs->classes, number, node);
-    return OCT_OK;
-}
-
 oct_status oct_runs_class_at(struct oct_runs *runs, int64_t number, int node, int label,
                              int64_t *count) {
     if (!runs || !count) {
         OCT_FAIL(INVALID, "reading a class needs a database and a place");
     }
-    if (!is_there(&runs->classes, number, node, label)) {
-        OCT_TRY(read_classes(runs, number, node));
-    }
+    OCT_TRY(read_list(runs, &runs->classes, number, node, label, select_classes, read_class));
     if (label < 0 || (size_t)label >= runs->classes.n) {
         OCT_FAIL(NOT_FOUND, "%s: run %lld has no class %d of node %d on record",
                  oct__runs_shown(runs), (long long)number, label, node);
