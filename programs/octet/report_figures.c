@@ -316,13 +316,13 @@ static void read_topology(const struct report_run *run, struct edges *edges) {
 static struct edges edges_of(const struct report_run *run) {
     struct edges edges = {.n_nodes = (int)strtol(report_option(run, "nodes"), NULL, 10)};
     edges.n_nodes = run->n_nodes > edges.n_nodes ? run->n_nodes : edges.n_nodes;
+    for (int e = 0; e < run->n_edges; e++) {
+        int last = run->edges[e].from > run->edges[e].to ? run->edges[e].from : run->edges[e].to;
+        last = last < GRAPH_NODES ? last : GRAPH_NODES;
+        edges.n_nodes = last >= edges.n_nodes ? last + 1 : edges.n_nodes;
+    }
     if (edges.n_nodes < 2 || edges.n_nodes > GRAPH_NODES) {
         return edges;
-    }
-    for (int e = 0; e < run->n_edges; e++) {
-        const int last =
-            run->edges[e].from > run->edges[e].to ? run->edges[e].from : run->edges[e].to;
-        edges.n_nodes = last >= edges.n_nodes ? last + 1 : edges.n_nodes;
     }
     if (run->n_edges > 0) {
         edges.is_traffic = 1;

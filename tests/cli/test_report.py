@@ -296,6 +296,15 @@ with tempfile.TemporaryDirectory() as folder:
     copy.close()
     text = octet("report", "1", "--db", bare, "--html", "-", env=env).out
     contains(text, "Not drawn: graphs of more than 1,024 nodes.", "a graph of billions of edges")
+    for number in (100000, 2147483647):
+        with sqlite3.connect(bare) as copy:
+            copy.execute(f"INSERT INTO edges VALUES (4, 2, 0, {number}, 1, 1)")
+        copy.close()
+        text = octet("report", "4", "--db", bare, "--html", "-", env=env).out
+        contains(text, "Not drawn: graphs of more than 1,024 nodes.", f"an edge to node {number}")
+    with sqlite3.connect(bare) as copy:
+        copy.execute("DELETE FROM edges WHERE receiver > 1024")
+    copy.close()
 
     # --- many runs -----------------------------------------------------------------------------
     with sqlite3.connect(bare) as copy:
