@@ -261,15 +261,28 @@ static int open_library(struct library *library, const struct paper_table *table
     return CLI_DONE;
 }
 
+/* Another process may have been at the table meanwhile. */
+static int look_again(struct paper_table *table, const struct cli *cli,
+                      struct paper_screen *screen) {
+    oct_status status = paper_cells_recall(table, cli, cli_own(cli, "again") != NULL);
+    paper_screen_count(screen);
+    return status == OCT_OK ? CLI_DONE : cli_fail(cli, status);
+}
+
 static int run_cells(struct paper_table *table, const struct cli *cli,
                      const struct library *library) {
     struct paper_screen screen;
-    int code = CLI_DONE;
+    int code = CLI_DONE, is_first = 1;
     paper_screen_begin(&screen, table);
     for (int r = 0; r < table->n_rows; r++) {
         for (int c = 0; c < table->n_columns; c++) {
             struct paper_cell *cell = paper_cell_at(table, r, c);
             if (cell->state != PAPER_WAITING || code != CLI_DONE || cli_interrupted()) {
+                continue;
+            }
+            code = is_first ? CLI_DONE : look_again(table, cli, &screen);
+            is_first = 0;
+            if (cell->state != PAPER_WAITING || code != CLI_DONE) {
                 continue;
             }
             paper_screen_cell(&screen, r, c);

@@ -191,6 +191,7 @@ struct paper_screen {
 };
 
 void paper_screen_begin(struct paper_screen *screen, struct paper_table *table);
+void paper_screen_count(struct paper_screen *screen); /* those that wait, again */
 void paper_screen_cell(struct paper_screen *screen, int row, int column);
 int paper_screen_show(const struct oct_progress *progress, void *context);
 void paper_screen_ended(struct paper_screen *screen);

@@ -23,6 +23,13 @@ static double now(void) {
 void paper_screen_begin(struct paper_screen *screen, struct paper_table *table) {
     memset(screen, 0, sizeof *screen);
     screen->table = table;
+    paper_screen_count(screen);
+}
+
+void paper_screen_count(struct paper_screen *screen) {
+    const struct paper_table *table = screen->table;
+    screen->n_cells = screen->n_ended;
+    screen->expected_left = 0;
     for (int i = 0; i < table->n_rows * table->n_columns; i++) {
         if (table->cells[i].state == PAPER_WAITING) {
             screen->n_cells++;

@@ -321,6 +321,28 @@ with tempfile.TemporaryDirectory() as state:
                 equal(models(folder), {label: model for label, model in expected.items() if "int8" in label},
                       f"{what}, then again: the same model")
 
+    # --- two at once ---------------------------------------------------------------------------
+    if RECORDS and JSON:
+        with tempfile.TemporaryDirectory() as folder:
+            first = subprocess.Popen([OCTET, *LONG], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                     stderr=subprocess.PIPE, env=environment(XDG_STATE_HOME=folder))
+            until = time.monotonic() + PATIENCE_S
+            while not checkpoints(folder, "choco-fp32") and first.poll() is None and time.monotonic() < until:
+                time.sleep(0.002)
+            first.send_signal(signal.SIGSTOP)
+            done = octet(*LONG, env=environment(XDG_STATE_HOME=folder))
+            first.send_signal(signal.SIGCONT)
+            out, err = (text.decode() for text in first.communicate(timeout=PATIENCE_S))
+            equal(done.code, 1, "the second of two: exit", done)
+            contains(done.err, "choco-fp32: failed: another octet paper is at this cell", "the second of two")
+            contains(done.err, "choco-int8: cell 2 of 2", "the second of two")
+            equal(first.returncode, 0, "the first of two: exit", err)
+            lacks(err, "choco-int8: cell", "the first of two does not do again what the second has done")
+            check(re.search(r"dense, skew 0 +[0-9.]+ +90\.96 .* [0-9.]+ +90\.30 ", out), "the first of two: both", out)
+            equal(models(folder), expected, "two at once: the models")
+            done = octet("runs", "--where", "outcome=done", env=environment(XDG_STATE_HOME=folder))
+            equal(len(done.out.splitlines()), 4, "two at once: each cell once", done.out)
+
     # --- data in a folder with a long name ------------------------------------------------------
     with tempfile.TemporaryDirectory() as folder:
         deep = os.path.join(folder, "d" * 200, "e" * 100)
