@@ -84,8 +84,10 @@ static oct_status check_peak(const struct packing *p, size_t part, float peak) {
     const struct oct__shard *s = p->shard;
     const int node = s->lane->first_node + s->node;
     if (bits_of(peak) >= INFINITE) {
-        OCT_FAIL(NOT_FINITE, "pack: tensor %zu of node %d's row holds a NaN or an infinity", part,
-                 node);
+        OCT_FAIL(NOT_FINITE,
+                 "pack: tensor %zu of node %d's row holds a NaN or an infinity: an update "
+                 "overflowed; lower the learning rate (lr), or gamma",
+                 part, node);
     }
     if (p->form->coding == OCT_CODING_BF16 && bits_of(peak) >= BF16_OVERFLOW) {
         OCT_FAIL(NOT_FINITE, "pack: tensor %zu of node %d's row holds %g, too large for bf16", part,
