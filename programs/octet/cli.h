@@ -423,13 +423,15 @@ struct cli_output {
     const char *path;
     FILE *file;
     char *beside; /* where it is written; NULL: there itself */
-    int error;    /* errno of the first failure */
 };
 
 /* 0, or the errno of what went wrong. */
 int cli_output_open(struct cli_output *output, const char *path);
 /* Puts it there; when `is_good` is 0, takes it away instead. 0, or errno. */
 int cli_output_close(struct cli_output *output, int is_good);
+
+/* A field of comma-separated values (RFC 4180): in quotes where it must be. */
+void cli_csv_text(FILE *out, const char *text);
 
 /* --- help (cmd_help.c, man.c) --------------------------------------------------------------- */
 

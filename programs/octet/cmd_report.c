@@ -2,11 +2,9 @@
 /* cmd_report.c - octet report: one run or several beside each other, as a page, tables or numbers. */
 #include "report.h"
 
-#include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static const char *const table_options[] = {"db", NULL};
 
@@ -231,7 +229,6 @@ static int make_report(const struct cli *cli, struct oct_runs *runs, const char 
 static int report_runs(struct cli *cli) {
     struct cli_database database;
     struct oct_runs *runs = NULL;
-    struct stat facts;
     int n_files, code = runs_check_words(cli);
     if (code == CLI_DONE) {
         code = check_files(cli, &n_files);
@@ -242,20 +239,10 @@ static int report_runs(struct cli *cli) {
     if (cli->n_words > 0 && cli_own(cli, "where")) {
         return cli_usage(cli, "either numbers of runs or --where, not both");
     }
-    if (!cli_database(cli->config, &database)) {
-        return cli_usage(cli, "no database of runs is named; give --db FILE");
+    code = runs_open(cli, &database, &runs);
+    if (code == CLI_DONE) {
+        code = make_report(cli, runs, database.path, n_files);
     }
-    if (oct_runs_available() && stat(database.path, &facts) != 0 &&
-        (errno == ENOENT || errno == ENOTDIR)) {
-        return cli_error(cli, CLI_FAILED, OCT_STATUS_NOT_FOUND,
-                         "%s: no such database of runs; octet train%s%s makes it", database.path,
-                         database.is_named ? " --db " : "", database.is_named ? database.path : "");
-    }
-    oct_status status = oct_runs_open(database.path, &runs);
-    if (status != OCT_OK) {
-        return cli_fail(cli, status);
-    }
-    code = make_report(cli, runs, database.path, n_files);
     oct_runs_close(runs);
     return code;
 }

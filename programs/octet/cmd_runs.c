@@ -140,7 +140,7 @@ static int show_words(const struct cli *cli, struct oct_runs *runs, const char *
 
 /* Nothing has been recorded: that is no mistake, unless something in particular was asked for. */
 static int no_database(const struct cli *cli, const struct cli_database *database) {
-    if (database->is_named || cli->n_words > 0) {
+    if (database->is_named || cli->n_words > 0 || cli->command == &cli_report_command) {
         return cli_error(cli, CLI_FAILED, OCT_STATUS_NOT_FOUND,
                          "%s: no such database of runs; octet train%s%s makes it", database->path,
                          database->is_named ? " --db " : "",
@@ -149,16 +149,14 @@ static int no_database(const struct cli *cli, const struct cli_database *databas
     if (cli->json) {
         struct cli_json *root = cli_json_object();
         cli_json_text(root, "db", database->path);
-        cli_json_put(root, "runs", cli_json_array());
+        cli_json_put(root, cli->command == &cli_runs ? "runs" : "deleted", cli_json_array());
         return cli_json_print(root);
     }
     printf("no runs are on record yet; octet train puts one into %s\n", database->path);
     return CLI_DONE;
 }
 
-/* Opens what --db means; *runs stays NULL where there is nothing to open, which has been said. */
-static int open_database(const struct cli *cli, struct cli_database *database,
-                         struct oct_runs **runs) {
+int runs_open(const struct cli *cli, struct cli_database *database, struct oct_runs **runs) {
     struct stat facts;
     if (!cli_database(cli->config, database)) {
         return cli_usage(cli, "no database of runs is named; give --db FILE");
@@ -179,7 +177,7 @@ static int show_runs(struct cli *cli) {
         code = cli_usage(cli, "--where chooses from the list; runs are named already");
     }
     if (code == CLI_DONE) {
-        code = open_database(cli, &database, &runs);
+        code = runs_open(cli, &database, &runs);
     }
     if (code == CLI_DONE && runs) {
         code = cli->n_words > 0 ? show_words(cli, runs, database.path)
@@ -318,7 +316,7 @@ static int delete_command(struct cli *cli) {
         code = runs_filter_read(&filter, cli, text);
     }
     if (code == CLI_DONE) {
-        code = open_database(cli, &database, &runs);
+        code = runs_open(cli, &database, &runs);
     }
     if (code == CLI_DONE && runs) {
         code = runs_read_words(cli, runs, &list);

@@ -83,6 +83,19 @@ int cli_output_close(struct cli_output *output, int is_good) {
         }
         free(output->beside);
     }
-    memset(output, 0, sizeof *output);
+    *output = (struct cli_output){.path = output->path};
     return error;
+}
+
+void cli_csv_text(FILE *out, const char *text) {
+    if (!strpbrk(text, ",\"\r\n")) {
+        fputs(text, out);
+        return;
+    }
+    fputc('"', out);
+    for (; *text; text++) {
+        fputs(*text == '"' ? "\"" : "", out);
+        fputc(*text, out);
+    }
+    fputc('"', out);
 }

@@ -111,18 +111,6 @@ int paper_print_json(const struct paper_table *table, const struct cli *cli) {
 
 /* --- CSV -------------------------------------------------------------------------------------- */
 
-static void put_text(FILE *out, const char *text) {
-    if (!strpbrk(text, ",\"\n")) {
-        fputs(text, out);
-        return;
-    }
-    fputc('"', out);
-    for (; *text; text++) {
-        fputs(*text == '"' ? "\"\"" : (char[2]){*text, '\0'}, out);
-    }
-    fputc('"', out);
-}
-
 /* ",90.31"; nothing behind the comma when it is not known. */
 static void put_number(FILE *out, const char *format, double value) {
     fputc(',', out);
@@ -159,9 +147,9 @@ int paper_write_csv(const struct paper_table *table, const struct cli *cli, cons
             }
             fprintf(out, "%s,%s,%d,", table->name, table->is_short ? "short" : "full",
                     table->rows[r].number);
-            put_text(out, table->rows[r].block);
+            cli_csv_text(out, table->rows[r].block);
             fputc(',', out);
-            put_text(out, table->rows[r].title);
+            cli_csv_text(out, table->rows[r].title);
             fprintf(out, ",%s", table->columns[c].name);
             put_number(out, "%.2f", cell->paper);
             put_number(out, "%.4f", paper_ours(cell));

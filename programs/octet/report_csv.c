@@ -9,19 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void put_text(FILE *out, const char *text) {
-    if (!strpbrk(text, ",\"\r\n")) {
-        fputs(text, out);
-        return;
-    }
-    fputc('"', out);
-    for (; *text; text++) {
-        fputs(*text == '"' ? "\"" : "", out);
-        fputc(*text, out);
-    }
-    fputc('"', out);
-}
-
 static void put_real(FILE *out, double value) {
     char text[40];
     fputc(',', out);
@@ -36,7 +23,7 @@ static void put_real(FILE *out, double value) {
 
 static void put_begin(FILE *out, const struct report_run *run, int epoch) {
     fprintf(out, "%lld,", (long long)run->facts.number);
-    put_text(out, run->facts.label);
+    cli_csv_text(out, run->facts.label);
     fprintf(out, ",%d", epoch);
 }
 

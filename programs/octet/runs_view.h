@@ -13,6 +13,10 @@
 
 #include "cli.h"
 
+/* Opens what --db means (cmd_runs.c); *runs stays NULL where there is nothing to open, which has been
+ * said. Returns the exit code. */
+int runs_open(const struct cli *cli, struct cli_database *database, struct oct_runs **runs);
+
 /* --- --where (runs_filter.c) ---------------------------------------------------------------- */
 
 /* All of the tests must hold. */

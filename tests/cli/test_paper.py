@@ -369,6 +369,7 @@ with tempfile.TemporaryDirectory() as state:
         equal((row["state"], row["ours"], row["delta"], value["failed"]), ("failed", None, None, 1),
               "a cell that overflows: JSON")
         contains(row["reason"], "NOT_FINITE", "a cell that overflows: its reason")
+        contains(row["reason"], "lower the learning rate", "a cell that overflows: what to do")
 
     # --- the others ----------------------------------------------------------------------------
     if JSON:
@@ -401,6 +402,10 @@ with tempfile.TemporaryDirectory() as state:
         if name == "fig1":
             equal(text.count("<polyline"), 5, "fig1: five curves")
             contains(done.out, "test error after epoch", "fig1: a table of errors")
+
+    done = octet("paper", "fig4", "--svg", "/dev/full", env=env)
+    equal(done.code, 1, "fig4 --svg /dev/full: exit", done)
+    contains(done.err, "/dev/full cannot be written: No space left", "fig4 --svg /dev/full")
 
     # --- on a terminal -------------------------------------------------------------------------
     for columns in (80, 160):

@@ -40,6 +40,8 @@ with tempfile.TemporaryDirectory() as folder:
     if JSON:
         value = octet_json("runs", env=env)
         equal((value.get("db"), value.get("runs")), (default, []), "runs --json before any")
+        value = octet_json("runs", "delete", "--where", "outcome=lost", "--yes", env=env)
+        equal((value.get("db"), value.get("deleted")), (default, []), "runs delete --json before any")
     for home, expected in (("/h", "/h/.local/state/octet/runs.db"), (None, None)):
         done = octet("runs", env=environment(XDG_STATE_HOME=None, HOME=home))
         equal(done.code, 0 if expected else 2, f"runs with HOME {home}: exit", done)
