@@ -430,6 +430,14 @@ int cli_output_open(struct cli_output *output, const char *path);
 /* Puts it there; when `is_good` is 0, takes it away instead. 0, or errno. */
 int cli_output_close(struct cli_output *output, int is_good);
 
+/* Whether it is "-". */
+int cli_is_stdout(const char *path); /* may be NULL */
+
+/* Whether the files that the command's own options name (a list that ends with NULL) can all be
+ * written: stdout has room for one, and none beside the JSON object. Tells how many there are; returns
+ * CLI_DONE or the exit code of what it has reported. */
+int cli_output_check(const struct cli *cli, const char *const *options, int *n_files);
+
 /* A field of comma-separated values (RFC 4180): in quotes where it must be. */
 void cli_csv_text(FILE *out, const char *text);
 

@@ -360,7 +360,7 @@ static int write_results(const struct paper_table *table, const struct cli *cli)
     if (code == CLI_DONE && svg) {
         code = paper_draw_curves(table, cli, svg);
     }
-    if (code != CLI_DONE) {
+    if (code != CLI_DONE || cli_is_stdout(csv) || cli_is_stdout(md) || cli_is_stdout(svg)) {
         return code;
     }
     if (cli->json) {
@@ -465,14 +465,16 @@ static int paper(struct cli *cli) {
     if (strcmp(scale, "full") != 0 && strcmp(scale, "short") != 0) {
         return cli_usage(cli, "--scale is '%.40s', expected one of: full, short", scale);
     }
-    if (cli->n_words == 0) {
-        return list_experiments(cli);
+    static const char *const files[] = {"svg", "md", "csv", NULL};
+    int n_files, code = cli_output_check(cli, files, &n_files);
+    if (code != CLI_DONE || cli->n_words == 0) {
+        return code == CLI_DONE ? list_experiments(cli) : code;
     }
     if (!paper_table_open(&table, cli->words[0])) {
         return unknown_name(cli, cli->words[0]);
     }
     table.is_short = strcmp(scale, "short") == 0;
-    int code = run_named(&table, cli);
+    code = run_named(&table, cli);
     paper_table_close(&table);
     return code;
 }

@@ -119,35 +119,6 @@ static const struct form {
 
 enum { N_FORMS = CLI_COUNT_OF(forms) };
 
-/* Stdout has room for one form, and none beside the JSON object. */
-static int check_files(const struct cli *cli, int *n_files) {
-    const char *on_stdout = NULL;
-    *n_files = 0;
-    for (int i = 0; i < N_FORMS; i++) {
-        const char *path = cli_own(cli, forms[i].option);
-        if (!path) {
-            continue;
-        }
-        ++*n_files;
-        for (int j = 0; j < i && strcmp(path, "-") != 0; j++) {
-            const char *other = cli_own(cli, forms[j].option);
-            if (other && strcmp(other, path) == 0) {
-                return cli_usage(cli, "--%s and --%s both go to %s", forms[j].option,
-                                 forms[i].option, path);
-            }
-        }
-        if (strcmp(path, "-") != 0) {
-            continue;
-        }
-        if (cli->json || on_stdout) {
-            return cli_usage(cli, "--%s - and --%s%s cannot both go to stdout", forms[i].option,
-                             on_stdout ? on_stdout : "json", on_stdout ? " -" : "");
-        }
-        on_stdout = forms[i].option;
-    }
-    return CLI_DONE;
-}
-
 static int write_file(const struct cli *cli, const struct form *form, const struct report *report,
                       struct oct_runs *runs) {
     const char *path = cli_own(cli, form->option);
@@ -162,7 +133,7 @@ static int write_file(const struct cli *cli, const struct form *form, const stru
         return cli_fail(cli, status);
     }
     return error ? cli_error(cli, CLI_FAILED, OCT_STATUS_IO, "%s cannot be written: %s",
-                             strcmp(path, "-") == 0 ? "stdout" : path, strerror(error))
+                             cli_is_stdout(path) ? "stdout" : path, strerror(error))
                  : CLI_DONE;
 }
 
@@ -227,11 +198,15 @@ static int make_report(const struct cli *cli, struct oct_runs *runs, const char 
 }
 
 static int report_runs(struct cli *cli) {
+    const char *files[N_FORMS + 1] = {NULL};
+    for (int i = 0; i < N_FORMS; i++) {
+        files[i] = forms[i].option;
+    }
     struct cli_database database;
     struct oct_runs *runs = NULL;
     int n_files, code = runs_check_words(cli);
     if (code == CLI_DONE) {
-        code = check_files(cli, &n_files);
+        code = cli_output_check(cli, files, &n_files);
     }
     if (code != CLI_DONE) {
         return code;

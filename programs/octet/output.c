@@ -16,12 +16,40 @@ static mode_t usual_mode(void) {
     return 0666 & ~mask;
 }
 
+int cli_is_stdout(const char *path) {
+    return path && strcmp(path, "-") == 0;
+}
+
+int cli_output_check(const struct cli *cli, const char *const *options, int *n_files) {
+    const char *on_stdout = cli->json ? "json" : NULL;
+    *n_files = 0;
+    for (int i = 0; options[i]; i++) {
+        const char *path = cli_own(cli, options[i]);
+        if (!path) {
+            continue;
+        }
+        ++*n_files;
+        for (int j = 0; j < i && !cli_is_stdout(path); j++) {
+            const char *other = cli_own(cli, options[j]);
+            if (other && strcmp(other, path) == 0) {
+                return cli_usage(cli, "--%s and --%s both go to %s", options[j], options[i], path);
+            }
+        }
+        if (cli_is_stdout(path) && on_stdout) {
+            return cli_usage(cli, "--%s - and --%s%s cannot both go to stdout", options[i],
+                             on_stdout, cli->json ? "" : " -");
+        }
+        on_stdout = cli_is_stdout(path) ? options[i] : on_stdout;
+    }
+    return CLI_DONE;
+}
+
 int cli_output_open(struct cli_output *output, const char *path) {
     struct stat facts;
     memset(output, 0, sizeof *output);
     output->path = path;
     errno = 0;
-    if (strcmp(path, "-") == 0) {
+    if (cli_is_stdout(path)) {
         output->file = stdout;
         return 0;
     }

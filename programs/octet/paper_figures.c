@@ -297,7 +297,7 @@ static int show_holdings(const struct paper_table *table, const struct cli *cli,
     for (int i = 0; i < table->n_rows && code == CLI_DONE; i++) {
         if (rows) {
             cli_json_add(rows, holding_json(&table->rows[i], &holdings[i]));
-        } else {
+        } else if (!cli_is_stdout(path)) {
             print_holding(&table->rows[i], &holdings[i]);
         }
     }
@@ -431,7 +431,7 @@ static int show_graphs(const struct paper_table *table, const struct cli *cli,
         cli_table_cell(&text, "%d a node", graph->info.most_degree);
         cli_table_cell(&text, "%s", cli_decimals(graph->gap, 4).text);
     }
-    if (code == CLI_DONE && !rows) {
+    if (code == CLI_DONE && !rows && !cli_is_stdout(path)) {
         cli_table_print(&text, stdout);
         puts(path ? "" : "\n--svg FILE draws them; 'octet topology' has more about a graph.");
     }

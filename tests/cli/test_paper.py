@@ -103,6 +103,9 @@ with tempfile.TemporaryDirectory() as state:
              ["table3 has no column 'choco-int8'; it has: choco-qgm-fp32, choco-qgm-int8"]),
             (["table2", "--scale", "tiny"], ["--scale is 'tiny', expected one of: full, short"]),
             (["table2", "--svg", "x.svg"], ["--svg draws figures"]),
+            (["table2", "--csv", "-", "--md", "-"], ["--csv - and --md - cannot both go to stdout"]),
+            (["table2", "--csv", "x", "--md", "x"], ["--md and --csv both go to x"]),
+            *([(["table2", "--csv", "-", "--json"], ["--csv - and --json cannot both go to stdout"])] if JSON else []),
             (["fig4", "--rows", "1"], ["--rows is for tables"])):
         done = octet("paper", *arguments, env=env)
         equal(done.code, 2, f"paper {' '.join(arguments)}: exit", done)
@@ -403,6 +406,14 @@ with tempfile.TemporaryDirectory() as state:
             equal(text.count("<polyline"), 5, "fig1: five curves")
             contains(done.out, "test error after epoch", "fig1: a table of errors")
 
+    for name, form, begin, end in (("table2", "md", "# table2: ", "not comparable.\n"), ("table2", "csv", "table,", "\n"),
+                                   ("fig1", "svg", "<svg", "</svg>\n"), ("fig2", "svg", "<svg", "</svg>\n"),
+                                   ("fig4", "svg", "<svg", "</svg>\n")):
+        more = {"table2": ["--rows", "1", *SHORT], "fig1": SHORT, "fig2": TINY[:2], "fig4": []}[name]
+        done = octet("paper", name, *more, f"--{form}", "-", env=env)
+        equal(done.code, 0, f"{name} --{form} -: exit", done)
+        check(done.out.startswith(begin) and done.out.endswith(end) and (form != "csv" or done.out.count("\n") == 5),
+              f"{name} --{form} -: that alone is on stdout", done.out)
     done = octet("paper", "fig4", "--svg", "/dev/full", env=env)
     equal(done.code, 1, "fig4 --svg /dev/full: exit", done)
     contains(done.err, "/dev/full cannot be written: No space left", "fig4 --svg /dev/full")
