@@ -147,6 +147,8 @@ oct_find(LAPACK lapacke lapacke.h lapacke liblapacke-dev "spectral gaps by LAPAC
 oct_find(JPEG libjpeg jpeglib.h jpeg libjpeg62-turbo-dev "JPEG files by libjpeg-turbo")
 oct_find(PNG libpng png.h png libpng-dev "PNG files by libpng")
 
+include(OctCuda)
+
 list(APPEND OCT_LIBRARIES -lm)
 
 function(oct_summary)

@@ -25,7 +25,7 @@ target_include_directories(octet_flags INTERFACE ${CMAKE_SOURCE_DIR}/include ${C
 target_compile_definitions(octet_flags INTERFACE
     _POSIX_C_SOURCE=200809L $<$<NOT:$<BOOL:${OCT_X86}>>:OCT_NO_X86>)
 target_compile_options(octet_flags INTERFACE
-    ${OCT_WARNINGS} $<$<BOOL:${OCT_WERROR}>:-Werror> -ffp-contract=off -fvisibility=hidden)
+    "$<$<COMPILE_LANGUAGE:C>:${OCT_WARNINGS}>" $<$<BOOL:${OCT_WERROR}>:-Werror> -ffp-contract=off -fvisibility=hidden)
 
 # Every object is instrumented, so these are global rather than properties of a target.
 set(OCT_LINK_FLAGS)

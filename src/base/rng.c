@@ -13,32 +13,12 @@ struct oct__stream oct__stream(uint64_t seed, enum oct__purpose purpose, uint32_
     return stream;
 }
 
-static void philox(const struct oct__stream *stream, int n_rounds, uint32_t index,
-                   uint32_t out[4]) {
-    uint32_t c0 = index, c1 = stream->counter[0], c2 = stream->counter[1], c3 = stream->counter[2];
-    uint32_t k0 = stream->key[0], k1 = stream->key[1];
-    for (int round = 0; round < n_rounds; round++) {
-        uint64_t p0 = (uint64_t)0xD2511F53U * c0;
-        uint64_t p1 = (uint64_t)0xCD9E8D57U * c2;
-        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
-        c1 = (uint32_t)p1;
-        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-        c3 = (uint32_t)p0;
-        k0 += 0x9E3779B9U;
-        k1 += 0xBB67AE85U;
-    }
-    out[0] = c0;
-    out[1] = c1;
-    out[2] = c2;
-    out[3] = c3;
-}
-
 void oct__stream_block(const struct oct__stream *stream, uint32_t index, uint32_t out[4]) {
-    philox(stream, OCT_PHILOX_ROUNDS, index, out);
+    oct__philox(stream, OCT_PHILOX_ROUNDS, index, out);
 }
 
 void oct__rounding_block(const struct oct__stream *stream, uint32_t index, uint32_t out[4]) {
-    philox(stream, OCT_PHILOX_FEW_ROUNDS, index, out);
+    oct__philox(stream, OCT_PHILOX_FEW_ROUNDS, index, out);
 }
 
 void oct__stream_words(const struct oct__stream *stream, uint64_t first, size_t count,

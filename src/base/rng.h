@@ -22,6 +22,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/anywhere.h"
+
 enum oct__purpose {
     OCT_PURPOSE_INIT = 1,  /* parameter tensor `layer`; step 0, node 0 (all nodes start equal) */
     OCT_PURPOSE_SHUFFLE,   /* permutation number `step` of a node's samples */
@@ -49,6 +51,26 @@ struct oct__stream oct__stream(uint64_t seed, enum oct__purpose purpose, uint32_
 /* Rounds of Philox, and of streams that round (ROUND_GRADIENT, ROUND_VALUE, PACK_ROUND). */
 enum { OCT_PHILOX_ROUNDS = 10, OCT_PHILOX_FEW_ROUNDS = 7 };
 
+OCT_ANYWHERE void oct__philox(const struct oct__stream *stream, int n_rounds, uint32_t index,
+                              uint32_t out[4]) {
+    uint32_t c0 = index, c1 = stream->counter[0], c2 = stream->counter[1], c3 = stream->counter[2];
+    uint32_t k0 = stream->key[0], k1 = stream->key[1];
+    for (int round = 0; round < n_rounds; round++) {
+        uint64_t p0 = (uint64_t)0xD2511F53U * c0;
+        uint64_t p1 = (uint64_t)0xCD9E8D57U * c2;
+        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
+        c1 = (uint32_t)p1;
+        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c3 = (uint32_t)p0;
+        k0 += 0x9E3779B9U;
+        k1 += 0xBB67AE85U;
+    }
+    out[0] = c0;
+    out[1] = c1;
+    out[2] = c2;
+    out[3] = c3;
+}
+
 /* Four words: block `index` of the stream. */
 void oct__stream_block(const struct oct__stream *stream, uint32_t index, uint32_t out[4]);
 
@@ -60,12 +82,12 @@ void oct__stream_words(const struct oct__stream *stream, uint64_t first, size_t 
                        uint32_t *out);
 
 /* Word `w` as a float in [0, 1): its upper 24 bits. */
-static inline float oct__unit_float(uint32_t word) {
+OCT_ANYWHERE float oct__unit_float(uint32_t word) {
     return (float)(word >> 8) * 0x1p-24f;
 }
 
 /* A word as an integer in [0, n): the high half of a 64-bit product; the bias is below n/2^32. */
-static inline uint32_t oct__below(uint32_t word, uint32_t n) {
+OCT_ANYWHERE uint32_t oct__below(uint32_t word, uint32_t n) {
     return (uint32_t)(((uint64_t)word * n) >> 32);
 }
 

@@ -45,7 +45,10 @@ static const struct oct_engine_kind *const kinds[] = {
 };
 
 const struct oct_engine_kind *oct__engine_at(int index) {
-    return index >= 0 && (size_t)index < OCT_COUNT_OF(kinds) ? kinds[index] : NULL;
+    if (index < 0 || (size_t)index >= OCT_COUNT_OF(kinds)) {
+        return NULL;
+    }
+    return kinds[index]->here ? kinds[index]->here() : kinds[index];
 }
 
 oct_status oct__engine_open(const char *name, int n_threads, struct oct__engine **out) {
@@ -53,10 +56,11 @@ oct_status oct__engine_open(const char *name, int n_threads, struct oct__engine 
     for (size_t i = 0; i < OCT_COUNT_OF(kinds); i++) {
         const struct oct_plugin *plugin = &kinds[i]->plugin;
         if (strcmp(plugin->name, name) == 0) {
-            if (plugin->unavailable) {
-                OCT_FAIL(UNSUPPORTED, "engine %s: %s", name, plugin->unavailable);
+            const struct oct_engine_kind *kind = oct__engine_at((int)i);
+            if (kind->plugin.unavailable) {
+                OCT_FAIL(UNSUPPORTED, "engine %s: %s", name, kind->plugin.unavailable);
             }
-            return kinds[i]->open(kinds[i], n_threads, out);
+            return kind->open(kind, n_threads, out);
         }
         size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", plugin->name);
@@ -68,6 +72,30 @@ void oct__engine_close(struct oct__engine *engine) {
     if (engine) {
         engine->close(engine);
     }
+}
+
+oct_status oct__engine_write_rows(struct oct__engine *engine, void *at, size_t stride,
+                                  const void *host, size_t bytes, int rows) {
+    if (engine->write_rows) {
+        return engine->write_rows(engine, at, stride, host, bytes, rows);
+    }
+    for (size_t i = 0; i < (size_t)rows; i++) {
+        OCT_TRY(
+            engine->write(engine, (char *)at + i * stride, (const char *)host + i * bytes, bytes));
+    }
+    return OCT_OK;
+}
+
+oct_status oct__engine_read_rows(struct oct__engine *engine, void *host, const void *at,
+                                 size_t stride, size_t bytes, int rows) {
+    if (engine->read_rows) {
+        return engine->read_rows(engine, host, at, stride, bytes, rows);
+    }
+    for (size_t i = 0; i < (size_t)rows; i++) {
+        OCT_TRY(
+            engine->read(engine, (char *)host + i * bytes, (const char *)at + i * stride, bytes));
+    }
+    return OCT_OK;
 }
 
 /* Integer products add up in 32 bits. A value is up to 255 on either side of its zero point, a

@@ -43,11 +43,7 @@ enum oct__dtype {
 };
 
 static inline size_t oct__dtype_bytes(enum oct__dtype dtype) {
-    static const size_t bytes[OCT_DTYPE_COUNT] = {
-        [OCT_DTYPE_F32] = 4, [OCT_DTYPE_S32] = 4,  [OCT_DTYPE_U8] = 1,
-        [OCT_DTYPE_S8] = 1,  [OCT_DTYPE_BF16] = 2, [OCT_DTYPE_E8] = 1,
-    };
-    return bytes[dtype];
+    return dtype == OCT_DTYPE_F32 || dtype == OCT_DTYPE_S32 ? 4 : dtype == OCT_DTYPE_BF16 ? 2 : 1;
 }
 
 enum oct__op {
@@ -198,6 +194,7 @@ struct oct__engine {
     const struct oct_engine_kind *kind;
     int n_threads;
     int uses_host_memory; /* reads host addresses as they are, so a dataset need not be copied */
+    int is_wide; /* a launch is best when it covers the whole cohort, and evaluates many samples */
     enum oct__dtype gradient; /* of the float gradients that int8 weight gradients come from: BF16
                                  where products of it are fast, else F32 */
 
@@ -206,6 +203,13 @@ struct oct__engine {
     void (*free)(struct oct__engine *engine, void *at);
     oct_status (*write)(struct oct__engine *engine, void *at, const void *host, size_t bytes);
     oct_status (*read)(struct oct__engine *engine, void *host, const void *at, size_t bytes);
+
+    /* `rows` pieces of `bytes`, `stride` apart there and side by side on the host, at once. NULL: they
+     * are read and written one by one. */
+    oct_status (*write_rows)(struct oct__engine *engine, void *at, size_t stride, const void *host,
+                             size_t bytes, int rows);
+    oct_status (*read_rows)(struct oct__engine *engine, void *host, const void *at, size_t stride,
+                            size_t bytes, int rows);
 
     /* Operands have shapes but no addresses yet. Called from one thread, outside any parallel
      * region. NULL: no operation needs a plan. */
@@ -220,6 +224,11 @@ struct oct__engine {
      * address yet. NULL: no call keeps anything, whatever plans say. */
     oct_status (*keep)(const struct oct__lane *lane, enum oct__op op, const struct oct__args *args);
 
+    /* Waits until everything that was launched is done. NULL: launches return when they are. Where they
+     * return before, what one finds wrong (INVALID, NOT_FINITE) is told by the next finish, read or
+     * write. */
+    oct_status (*finish)(struct oct__engine *engine);
+
     void (*close)(struct oct__engine *engine);
 };
 
@@ -229,8 +238,12 @@ struct oct_engine_kind {
     struct oct_plugin plugin;
     int is_oracle; /* rounds differently on purpose: tests/oracle compares it, not conformance */
     oct_status (*open)(const struct oct_engine_kind *kind, int n_threads, struct oct__engine **out);
+    /* What stands for this one on this machine: itself, or a twin whose plugin.unavailable says what
+     * is missing. NULL: itself, everywhere. */
+    const struct oct_engine_kind *(*here)(void);
 };
 
+/* The engine as this machine has it; NULL past the end. */
 const struct oct_engine_kind *oct__engine_at(int index);
 
 /* Opens by name; NOT_FOUND lists the names, UNSUPPORTED says why one is not in this build. */
@@ -239,6 +252,12 @@ OCT_MUST_CHECK oct_status oct__engine_open(const char *name, int n_threads,
 void oct__engine_close(struct oct__engine *engine);
 
 /* These go through the engine's slots or, where one is empty, through the fallback. */
+OCT_MUST_CHECK oct_status oct__engine_write_rows(struct oct__engine *engine, void *at,
+                                                 size_t stride, const void *host, size_t bytes,
+                                                 int rows);
+OCT_MUST_CHECK oct_status oct__engine_read_rows(struct oct__engine *engine, void *host,
+                                                const void *at, size_t stride, size_t bytes,
+                                                int rows);
 OCT_MUST_CHECK oct_status oct__engine_prepare(struct oct__engine *engine, enum oct__op op,
                                               const struct oct__lane_form *form,
                                               const struct oct__args *args, struct oct__plan *plan);

@@ -39,6 +39,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/anywhere.h"
 #include "engine/engine.h"
 
 /* --- ranges ---------------------------------------------------------------------------------- */
@@ -46,27 +47,27 @@
 /* A range is two floats, lo and hi, as kernels and running ranges have them. */
 
 /* A float's place in the order above. */
-static inline int32_t oct__float_order(float x) {
+OCT_ANYWHERE int32_t oct__float_order(float x) {
     int32_t bits;
     memcpy(&bits, &x, sizeof bits);
     return bits < 0 ? bits ^ INT32_MAX : bits;
 }
 
 /* The range of nothing: whatever is added to it becomes both of its ends. */
-static inline void oct__range_begin(float range[2]) {
+OCT_ANYWHERE void oct__range_begin(float range[2]) {
     const uint32_t last = 0x7fffffffU, first = 0xffffffffU; /* the outermost NaNs */
     memcpy(&range[0], &last, sizeof last);
     memcpy(&range[1], &first, sizeof first);
 }
 
-static inline void oct__range_add(float range[2], float lo, float hi) {
+OCT_ANYWHERE void oct__range_add(float range[2], float lo, float hi) {
     range[0] = oct__float_order(lo) < oct__float_order(range[0]) ? lo : range[0];
     range[1] = oct__float_order(hi) > oct__float_order(range[1]) ? hi : range[1];
 }
 
 /* The range of a batch from the extremes of its n >= 1 samples, [n][2]. Not for RUNNING. */
-static inline void oct__range_of_batch(enum oct__range how, size_t n, const float *samples,
-                                       float range[2]) {
+OCT_ANYWHERE void oct__range_of_batch(enum oct__range how, size_t n, const float *samples,
+                                      float range[2]) {
     double lo = 0.0, hi = 0.0;
     oct__range_begin(range);
     for (size_t i = 0; i < n; i++) {
@@ -81,14 +82,14 @@ static inline void oct__range_of_batch(enum oct__range how, size_t n, const floa
 }
 
 /* Makes 0 a part of it. A NaN stays. */
-static inline void oct__range_widen(float range[2]) {
+OCT_ANYWHERE void oct__range_widen(float range[2]) {
     range[0] = range[0] >= 0.0F ? 0.0F : range[0];
     range[1] = range[1] <= 0.0F ? 0.0F : range[1];
 }
 
 /* The running range after another batch: it follows quickly, because weights move. (0, 0) has seen
  * nothing yet. */
-static inline void oct__range_observe(float running[2], const float range[2]) {
+OCT_ANYWHERE void oct__range_observe(float running[2], const float range[2]) {
     const int is_first = running[0] == 0.0F && running[1] == 0.0F;
     for (int i = 0; i < 2; i++) {
         running[i] = is_first ? range[i] : 0.1F * running[i] + 0.9F * range[i];
@@ -101,25 +102,23 @@ static inline void oct__range_observe(float running[2], const float range[2]) {
 #define OCT_SPAN_LEAST 1e-8F
 
 /* The scale that cuts a span into 255 steps. */
-static inline float oct__span_scale(float span) {
+OCT_ANYWHERE float oct__span_scale(float span) {
     return (span < OCT_SPAN_LEAST ? OCT_SPAN_LEAST : span) / 255.0F;
 }
 
 /* The grid over a range that contains 0. */
-static inline struct oct__grid oct__grid_over(const float range[2]) {
+OCT_ANYWHERE struct oct__grid oct__grid_over(const float range[2]) {
     const float scale = oct__span_scale(range[1] - range[0]);
     const float zero = rintf(-range[0] / scale);
-    return (struct oct__grid){
-        .scale = scale,
-        .inverse = 1.0F / scale,
-        .zero = zero > 0.0F ? (zero < 255.0F ? zero : 255.0F) : 0.0F, /* 0 for a NaN */
-    };
+    const float held = zero > 0.0F ? (zero < 255.0F ? zero : 255.0F) : 0.0F; /* 0 for a NaN */
+    const struct oct__grid grid = {scale, 1.0F / scale, held, 0.0F};
+    return grid;
 }
 
 /* All of it: the grid of a batch whose samples have these extremes. The running range is brought up
  * to date, or with RUNNING is what the grid comes from (`samples` is not read). */
-static inline struct oct__grid oct__grid_choose(enum oct__range how, size_t n, const float *samples,
-                                                float running[2]) {
+OCT_ANYWHERE struct oct__grid oct__grid_choose(enum oct__range how, size_t n, const float *samples,
+                                               float running[2]) {
     float range[2] = {running[0], running[1]};
     if (how != OCT_RANGE_RUNNING) {
         oct__range_of_batch(how, n, samples, range);
@@ -135,12 +134,12 @@ static inline struct oct__grid oct__grid_choose(enum oct__range how, size_t n, c
 
 /* The scale of values whose largest magnitude is `peak`. Where it would be denormal its inverse would
  * overflow: such values are all 0, and so is the scale. */
-static inline float oct__symmetric_scale(float peak) {
+OCT_ANYWHERE float oct__symmetric_scale(float peak) {
     const float scale = peak / 127.0F;
     return scale < FLT_MIN ? 0.0F : scale;
 }
 
-static inline float oct__symmetric_inverse(float scale) {
+OCT_ANYWHERE float oct__symmetric_inverse(float scale) {
     return scale < FLT_MIN ? 0.0F : 1.0F / scale;
 }
 
@@ -148,7 +147,7 @@ static inline float oct__symmetric_inverse(float scale) {
 
 /* y = x, each value moved to the nearest of 256 that lie evenly from the least to the largest; y may
  * be x. A constant vector stays as it is. For short ones: parameters, scales of a norm. */
-static inline void oct__vector_quantize(size_t n, const float *x, float *y) {
+OCT_ANYWHERE void oct__vector_quantize(size_t n, const float *x, float *y) {
     float range[2];
     oct__range_begin(range);
     for (size_t i = 0; i < n; i++) {

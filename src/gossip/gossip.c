@@ -225,7 +225,7 @@ static oct_status fill(struct oct__gossip *gossip, const struct oct__gossip_conf
         return OCT_OK;
     }
     const int is_average = config->algorithm->mixing == OCT_MIXING_AVERAGE;
-    gossip->n_lanes = is_average ? 1 : config->n_threads;
+    gossip->n_lanes = is_average || config->engine->is_wide ? 1 : config->n_threads;
     gossip->n_lanes = gossip->n_lanes < config->n_nodes ? gossip->n_lanes : config->n_nodes;
     gossip->lane_form = (struct oct__lane_form){.n_nodes = is_average ? config->n_nodes : 1,
                                                 .n_threads = is_average ? config->n_threads : 1,

@@ -12,9 +12,11 @@
 #include <math.h>
 #include <stddef.h>
 
+#include "base/anywhere.h"
+
 /* K: 16, or the largest smaller divisor of `count` that leaves two values or more a chunk; 1 when
  * there is none. */
-static inline size_t oct__chunk_count(size_t count) {
+OCT_ANYWHERE size_t oct__chunk_count(size_t count) {
     for (size_t k = 16; k > 1; k--) {
         if (count % k == 0 && count / k >= 2) {
             return k;
@@ -28,7 +30,7 @@ static inline size_t oct__chunk_count(size_t count) {
 
 /* f(L) = 0.175 * (1 + sqrt(pi * ln 4)) / sqrt(2 * ln L). A single value has no spread; any finite
  * factor will do for it. */
-static inline float oct__range_factor(size_t length) {
+OCT_ANYWHERE float oct__range_factor(size_t length) {
     const double pi = 3.14159265358979323846;
     double l = length < 2 ? 2.0 : (double)length;
     return (float)(0.175 * (1.0 + sqrt(pi * log(4.0))) / sqrt(2.0 * log(l)));

@@ -25,6 +25,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/anywhere.h"
+
 #define OCT_EXP_LIMIT 87.0f
 #define OCT_EXP_LOG2E 0x1.715476p+0f
 #define OCT_EXP_SHIFT 0x1.8p+23f
@@ -36,7 +38,7 @@
 #define OCT_EXP_C5 0x1.123a20p-7f
 #define OCT_EXP_C6 0x1.6a23d0p-10f
 
-static inline float oct__exp_f32(float x) {
+OCT_ANYWHERE float oct__exp_f32(float x) {
     /* Both comparisons are false for a NaN, which so passes through. */
     x = OCT_EXP_LIMIT < x ? OCT_EXP_LIMIT : x;
     x = -OCT_EXP_LIMIT > x ? -OCT_EXP_LIMIT : x;
@@ -56,7 +58,7 @@ static inline float oct__exp_f32(float x) {
     return p * power;
 }
 
-static inline float oct__sigmoid_f32(float a) {
+OCT_ANYWHERE float oct__sigmoid_f32(float a) {
     return 1.0f / (1.0f + oct__exp_f32(-a));
 }
 

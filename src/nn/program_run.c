@@ -56,6 +56,9 @@ static oct_status time_call(const struct oct__program *program, size_t index,
     }
     double start = oct__seconds();
     OCT_TRY(run_call(program, index, lane, bases));
+    if (lane->engine->finish) {
+        OCT_TRY(lane->engine->finish(lane->engine));
+    }
     profile->seconds[index] += oct__seconds() - start;
     return OCT_OK;
 }

@@ -97,8 +97,8 @@ oct_status oct__cohort_lane_open(const struct oct__program *program,
     lane->bases.stride[OCT_HOME_GRAD] = need.grad_stride;
     lane->bases.images = data->images;
     lane->bases.lut = data->lut;
-    TAKE(lane->picks, program->batch);
-    TAKE(lane->results, 2 * program->batch);
+    TAKE(lane->picks, nodes * (size_t)program->batch);
+    TAKE(lane->results, 2 * nodes * (size_t)program->batch);
     return data->dataset->images ? OCT_OK : open_table(program, data->dataset, lane);
 }
 
@@ -135,8 +135,8 @@ oct_status oct__cohort_lane_fetch(const struct oct__program *program, struct oct
 
 static oct_status make_programs(struct oct__cohort *cohort) {
     const struct oct__cohort_config *c = &cohort->config;
-    const int together =
-        c->n_nodes < c->n_threads; /* one launch for all nodes, threads inside it */
+    /* one launch for all nodes, threads inside it */
+    const int together = cohort->engine->is_wide || c->n_nodes < c->n_threads;
     struct oct__program_config step = {
         .mode = OCT_MODE_TRAIN,
         .batch = c->batch,
@@ -153,16 +153,17 @@ static oct_status make_programs(struct oct__cohort *cohort) {
     };
     struct oct__program_config eval = step;
     eval.mode = OCT_MODE_EVAL;
-    eval.batch = OCT_EVAL_BATCH;
+    eval.batch = cohort->eval_batch;
     eval.keeps = 1;
     eval.form.n_nodes = eval.form.n_threads = 1;
-    eval.dataset_images = oct__cohort_table(c->test, 1, OCT_EVAL_BATCH);
+    eval.dataset_images = oct__cohort_table(c->test, 1, cohort->eval_batch);
     OCT_TRY(oct__program_create(cohort->engine, c->graph, &step, &cohort->step_program));
     OCT_TRY(oct__program_create(cohort->engine, c->graph, &eval, &cohort->eval_program));
     cohort->n_lanes = together ? 1 : c->n_threads;
-    cohort->n_eval_batches = (c->n_test_rows + OCT_EVAL_BATCH - 1) / OCT_EVAL_BATCH;
-    cohort->n_eval_lanes =
-        cohort->n_eval_batches < c->n_threads ? (int)cohort->n_eval_batches : c->n_threads;
+    cohort->n_eval_batches = (c->n_test_rows + cohort->eval_batch - 1) / cohort->eval_batch;
+    cohort->n_eval_lanes = cohort->engine->is_wide                 ? 1
+                           : cohort->n_eval_batches < c->n_threads ? (int)cohort->n_eval_batches
+                                                                   : c->n_threads;
     return OCT_OK;
 }
 
@@ -286,6 +287,7 @@ oct_status oct__cohort_create(const struct oct__cohort_config *config, struct oc
         cohort->config.n_test_rows = (uint32_t)config->test->n_samples;
     }
     cohort->engine = config->engine;
+    cohort->eval_batch = config->engine->is_wide ? OCT_EVAL_BATCH_WIDE : OCT_EVAL_BATCH;
     oct_status status = fill(cohort);
     if (status != OCT_OK) {
         oct__cohort_destroy(cohort);
@@ -354,22 +356,24 @@ struct oct__bases oct__cohort_bases(const struct oct__cohort *cohort,
     return bases;
 }
 
-/* Reads a launch's losses and hits of one node and sums them, in sample order. */
+/* Reads the losses and hits of a launch and sums each node's, in sample order. */
 static oct_status read_results(struct oct__cohort *cohort, const struct oct__program *program,
                                struct oct__cohort_lane *lane, const struct oct__bases *bases,
-                               int node, double *loss, int *n_hits) {
+                               struct oct__node_step *found) {
     struct oct__engine *engine = cohort->engine;
-    size_t n = (size_t)program->batch;
-    float *losses = lane->results, *hits = lane->results + n;
-    OCT_TRY(engine->read(engine, losses, oct__program_at(program, bases, program->loss, node),
-                         n * sizeof *losses));
-    OCT_TRY(engine->read(engine, hits, oct__program_at(program, bases, program->hit, node),
-                         n * sizeof *hits));
-    *loss = 0.0;
-    *n_hits = 0;
-    for (size_t i = 0; i < n; i++) {
-        *loss += (double)losses[i];
-        *n_hits += hits[i] != 0.0F;
+    const size_t n = (size_t)program->batch, bytes = n * sizeof(float);
+    const int n_nodes = program->form.n_nodes;
+    float *losses = lane->results, *hits = lane->results + (size_t)n_nodes * n;
+    OCT_TRY(oct__engine_read_rows(engine, losses, oct__program_at(program, bases, program->loss, 0),
+                                  bases->stride[OCT_HOME_WORK], bytes, n_nodes));
+    OCT_TRY(oct__engine_read_rows(engine, hits, oct__program_at(program, bases, program->hit, 0),
+                                  bases->stride[OCT_HOME_WORK], bytes, n_nodes));
+    for (int node = 0; node < n_nodes; node++, losses += n, hits += n) {
+        found[node] = (struct oct__node_step){0};
+        for (size_t i = 0; i < n; i++) {
+            found[node].loss += (double)losses[i];
+            found[node].n_hits += hits[i] != 0.0F;
+        }
     }
     return OCT_OK;
 }
@@ -420,14 +424,15 @@ static oct_status each_launch(struct step_job *job, oct__task *task) {
 static oct_status pick_batch(const struct step_job *job, struct oct__cohort_lane *lane, int i) {
     struct oct__cohort *cohort = job->cohort;
     const int batch = cohort->step_program->batch, node = lane->lane.first_node + i;
+    struct oct__pick *picks = lane->picks + (size_t)i * (size_t)batch;
     if (!cohort->loader) {
         oct__sampler_batch(&cohort->samplers[node], cohort->train.dataset, job->step, batch,
-                           cohort->config.pad, lane->picks);
+                           cohort->config.pad, picks);
         return OCT_OK;
     }
-    OCT_TRY(oct__loader_take(cohort->loader, node, job->step, lane->reader, lane->picks));
+    OCT_TRY(oct__loader_take(cohort->loader, node, job->step, lane->reader, picks));
     for (int b = 0; b < batch; b++) {
-        lane->picks[b].row += i * batch; /* a launch reads one table for all its nodes */
+        picks[b].row += i * batch; /* a launch reads one table for all its nodes */
     }
     if (!lane->table) {
         return OCT_OK;
@@ -469,14 +474,14 @@ static oct_status step_launch(void *context, int item, int worker) {
     const int n = program->form.n_nodes, first = lane->lane.first_node;
     for (int i = 0; i < n; i++) {
         OCT_TRY(pick_batch(job, lane, i));
-        OCT_TRY(cohort->engine->write(cohort->engine,
-                                      oct__program_at(program, &bases, program->picks, i),
-                                      lane->picks, (size_t)program->batch * sizeof *lane->picks));
     }
+    OCT_TRY(oct__engine_write_rows(
+        cohort->engine, oct__program_at(program, &bases, program->picks, 0),
+        bases.stride[OCT_HOME_WORK], lane->picks, (size_t)program->batch * sizeof *lane->picks, n));
     OCT_TRY(run_forward(job, lane, &bases));
+    OCT_TRY(read_results(cohort, program, lane, &bases, &job->nodes[first]));
     for (int i = 0; i < n; i++) {
         struct oct__node_step *node = &job->nodes[first + i];
-        OCT_TRY(read_results(cohort, program, lane, &bases, i, &node->loss, &node->n_hits));
         node->loss /= program->batch;
         if (!isfinite(node->loss)) {
             return explain_loss(job, lane, &bases, first + i, node->loss);
@@ -545,9 +550,9 @@ static oct_status eval_batch(void *context, int item, int worker) {
     const struct oct_dataset *test = cohort->test.dataset;
     struct oct__cohort_lane *lane = &cohort->eval_lanes[worker];
     struct oct__bases bases = eval_bases(job, lane);
-    int64_t batch = job->first_batch + item, first = batch * OCT_EVAL_BATCH;
+    int64_t batch = job->first_batch + item, first = batch * program->batch;
     int n = 0;
-    for (int i = 0; i < OCT_EVAL_BATCH; i++) {
+    for (int i = 0; i < program->batch; i++) {
         lane->picks[i] = (struct oct__pick){.row = 0, .label = -1};
         if (first + i < cohort->config.n_test_rows) {
             n++;
@@ -559,11 +564,14 @@ static oct_status eval_batch(void *context, int item, int worker) {
     OCT_TRY(oct__cohort_lane_fetch(program, lane, test, n));
     OCT_TRY(cohort->engine->write(cohort->engine,
                                   oct__program_at(program, &bases, program->picks, 0), lane->picks,
-                                  OCT_EVAL_BATCH * sizeof *lane->picks));
+                                  (size_t)program->batch * sizeof *lane->picks));
     OCT_TRY(
         oct__program_run(program, &lane->lane, &bases, program->n_once, program->n_calls, NULL));
-    return read_results(cohort, program, lane, &bases, 0, &cohort->batch_loss[batch],
-                        &cohort->batch_hits[batch]);
+    struct oct__node_step found;
+    OCT_TRY(read_results(cohort, program, lane, &bases, &found));
+    cohort->batch_loss[batch] = found.loss;
+    cohort->batch_hits[batch] = found.n_hits;
+    return OCT_OK;
 }
 
 /* Batches of a lane between two reports of progress. */

@@ -21,8 +21,9 @@
 /* Samples in a shard: a constant, never derived from the thread count (engine.h says why). */
 #define OCT_SHARD 16
 
-/* Samples that are classified at once. */
+/* Samples that are classified at once: results do not depend on it, so it is what is fast. */
 #define OCT_EVAL_BATCH 32
+#define OCT_EVAL_BATCH_WIDE 500
 
 struct oct__cohort_config {
     struct oct__engine *engine;    /* borrowed, as are the graph and the datasets */
@@ -55,8 +56,8 @@ struct oct__cohort_lane {
     struct oct__lane lane;
     struct oct__bases bases; /* GRAD, WORK and DATA; state is filled in for each launch */
     void *work, *grad, *scratch;
-    struct oct__pick *picks; /* [batch], on the host */
-    float *results;          /* [batch] losses, then hits, on the host */
+    struct oct__pick *picks; /* [node][batch], on the host */
+    float *results;          /* [node][batch] losses, then hits, on the host */
     double *seconds;         /* [n_calls] of a step, summed up; the caller's, NULL: not measured */
     /* of images that are decoded when they are needed: */
     const struct oct__streamed *streamed; /* NULL: they are not */
@@ -101,6 +102,7 @@ struct oct__cohort {
     struct oct__sampler *samplers; /* [n_nodes] */
     struct oct__loader *loader;    /* of training images that are decoded ahead; else NULL */
     size_t n_batch;                /* calls up to the one that reads images */
+    int eval_batch;
     int64_t n_eval_batches;
     double *batch_loss; /* of an evaluation, [n_eval_batches] */
     int *batch_hits;

@@ -576,6 +576,9 @@ static oct_status run(struct oct__engine *engine, const struct call *call, int f
         t->at = (char *)at[from] + (size_t)first * t->stride;
     }
     oct_status status = oct__engine_run(&lane, call->op, &args);
+    if (status == OCT_OK && engine->finish) {
+        status = engine->finish(engine);
+    }
     for (int i = 0; operands[i]; i++) {
         if (at[i]) {
             result->after[i] = malloc(buffer_bytes(call, i));

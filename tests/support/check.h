@@ -27,6 +27,14 @@
 #define IS_SANITIZED 0
 #endif
 
+/* The engine that is wide is emulated, thread by thread: tests/cuda. What is repeated thousands of times
+ * is left to the others, or to a GPU. */
+#ifdef OCT_EMULATED
+#define IS_EMULATED 1
+#else
+#define IS_EMULATED 0
+#endif
+
 /* Fails the test with the library's own sentence. */
 #define EXPECT_OK(expression)                                                                      \
     do {                                                                                           \

@@ -156,7 +156,10 @@ oct_status launch_try(struct oct__engine *engine, enum oct__op op, union oct__at
         }
         args.t[i].at = (char *)there[i] + (size_t)way.first * t->stride;
     }
-    const oct_status status = oct__engine_run(&lane, op, &args);
+    oct_status status = oct__engine_run(&lane, op, &args);
+    if (status == OCT_OK && engine->finish) {
+        status = engine->finish(engine);
+    }
     for (int i = 0; letters[i]; i++) {
         const struct oct__tensor *t = &operands[i];
         if (t->n != 0 && is_written(letters[i])) {

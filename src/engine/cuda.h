@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cuda.h - the engine `cuda`: every node of a cohort in one launch of one GPU.
+ *
+ * Host code is C and lives in cuda.c: memory, the table of operations, errors. Kernels are CUDA C
+ * and live in cuda/: one file for each group of operations, its functions called oct__cuda_NAME, as
+ * the CPU's are called oct__cpu_NAME. The node's number is a dimension of every grid; tensors of
+ * neighbouring nodes lie `stride` apart, so a kernel finds its own by a multiplication.
+ *
+ * Launches go to one stream and return at once: what they did is known when memory is read. Kernels
+ * are compiled without contraction, so that arithmetic that the CPU's kernels specify to the bit
+ * (bytes, ranges, rounding by chance, top-k) has the CPU's bits; sums over many floats are folded in
+ * an order of their own, which is fixed: the same run gives the same bits.
+ */
+#ifndef OCT_ENGINE_CUDA_H
+#define OCT_ENGINE_CUDA_H
+
+#include "engine/engine.h"
+
+struct CUstream_st;
+
+/* What a kernel found wrong: the first one that did. A launch has returned long before, so it is told
+ * to whoever next reads memory or waits. */
+enum oct__cuda_wrong {
+    OCT_CUDA_WRONG_NOTHING,
+    OCT_CUDA_WRONG_SAMPLE, /* number, samples of the dataset */
+    OCT_CUDA_WRONG_LABEL,  /* label, classes */
+    OCT_CUDA_WRONG_ROW,    /* tensor, node: an element is not finite */
+    OCT_CUDA_WRONG_BF16,   /* tensor, node, bits of the largest magnitude: too large for a bf16 */
+};
+
+struct oct__cuda_fault {
+    int wrong, values[3];
+};
+
+struct oct__cuda_engine {
+    struct oct__engine engine; /* first, so that a pointer to one is a pointer to the other */
+    struct CUstream_st *stream;
+    struct oct__cuda_fault *fault, *fault_here; /* on the device; its copy on the host */
+};
+
+/* The device's verdict on the launches of `what` so far. */
+OCT_MUST_CHECK oct_status oct__cuda_launched(const char *what);
+
+/* cuda/simple.cu: input, element-wise operations, pooling, the loss, search for NaN */
+oct__op_fn oct__cuda_batch, oct__cuda_relu, oct__cuda_relu_grad, oct__cuda_add, oct__cuda_dropout,
+    oct__cuda_max_pool, oct__cuda_max_pool_grad, oct__cuda_avg_pool, oct__cuda_avg_pool_grad,
+    oct__cuda_loss, oct__cuda_nonfinite;
+
+/* cuda/rows.cu: the optimizer's and gossip's operations on rows of parameters */
+oct__op_fn oct__cuda_sgd, oct__cuda_difference, oct__cuda_axpy, oct__cuda_settle, oct__cuda_mean;
+
+/* cuda/packet.cu: compressed rows */
+oct__op_fn oct__cuda_pack, oct__cuda_fold;
+
+/* cuda/norm.cu: norms on floats */
+oct__op_fn oct__cuda_batch_norm, oct__cuda_batch_norm_eval, oct__cuda_batch_norm_grad,
+    oct__cuda_group_norm, oct__cuda_group_norm_grad, oct__cuda_evonorm, oct__cuda_evonorm_grad;
+
+/* cuda/range.cu: the range norms on floats */
+oct__op_fn oct__cuda_range_evonorm, oct__cuda_range_evonorm_grad, oct__cuda_range_batch_norm,
+    oct__cuda_range_batch_norm_eval, oct__cuda_range_batch_norm_grad;
+
+/* cuda/quant.cu: values to bytes and back; cuda/quant_grad.cu: gradients */
+oct__op_fn oct__cuda_quantize, oct__cuda_dequantize, oct__cuda_sums_quantize,
+    oct__cuda_sums_dequantize, oct__cuda_weight_quantize, oct__cuda_vector_quantize,
+    oct__cuda_add_dequantize, oct__cuda_add_u8, oct__cuda_quant_count, oct__cuda_grad_join,
+    oct__cuda_grad_quantize, oct__cuda_grad_mask;
+
+/* cuda/norm_u8.cu: Range EvoNorm on bytes */
+oct__op_fn oct__cuda_range_evonorm_u8, oct__cuda_range_evonorm_u8_grad;
+
+/* cuda/conv_f32.cu, cuda/conv_s8.cu, cuda/wgrad.cu: products */
+oct__op_fn oct__cuda_conv, oct__cuda_conv_dgrad, oct__cuda_conv_wgrad, oct__cuda_conv_u8,
+    oct__cuda_conv_s8_dgrad, oct__cuda_conv_u8_wgrad;
+
+/* Bytes of lane->shared_scratch that a call of each group wants, for all nodes of the launch; 0 for
+ * operations of other groups. */
+typedef size_t oct__cuda_scratch_fn(enum oct__op op, const struct oct__lane_form *form,
+                                    const struct oct__args *args);
+oct__cuda_scratch_fn oct__cuda_simple_scratch, oct__cuda_packet_scratch, oct__cuda_norm_scratch,
+    oct__cuda_range_scratch, oct__cuda_quant_scratch, oct__cuda_quant_grad_scratch,
+    oct__cuda_norm_u8_scratch, oct__cuda_conv_s8_scratch, oct__cuda_wgrad_scratch;
+
+#endif

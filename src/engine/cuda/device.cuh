@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* device.cuh - what every kernel file shares: a tensor's node on the device, launches, reductions. */
+#ifndef OCT_ENGINE_CUDA_DEVICE_CUH
+#define OCT_ENGINE_CUDA_DEVICE_CUH
+
+#include <cuda_runtime.h>
+
+extern "C" {
+#include "engine/cuda.h"
+}
+#include "engine/cuda/launch.cuh"
+
+/* The tensor of one operand over the launch's nodes. Passed to kernels by value. */
+template <typename T> struct nodes {
+    T *at;
+    size_t stride; /* bytes */
+
+    __device__ T *of(int node) const {
+        return (T *)((char *)at + (size_t)node * stride);
+    }
+};
+
+template <typename T> static inline nodes<T> nodes_of(const struct oct__tensor *t) {
+    nodes<T> all = {(T *)t->at, t->stride};
+    return all;
+}
+
+static inline cudaStream_t stream_of(const struct oct__lane *lane) {
+    return ((const struct oct__cuda_engine *)lane->engine)->stream;
+}
+
+static inline struct oct__cuda_fault *fault_of(const struct oct__lane *lane) {
+    return ((const struct oct__cuda_engine *)lane->engine)->fault;
+}
+
+static __device__ inline void report(struct oct__cuda_fault *fault, enum oct__cuda_wrong wrong,
+                                     int first, int second, int third = 0) {
+    if (atomicCAS(&fault->wrong, OCT_CUDA_WRONG_NOTHING, wrong) == OCT_CUDA_WRONG_NOTHING) {
+        fault->values[0] = first;
+        fault->values[1] = second;
+        fault->values[2] = third;
+    }
+}
+
+enum { BLOCK = 256 };
+
+/* A grid for `count` elements of each node, `each` of them a thread: x covers elements, y nodes.
+ * Kernels stride over x, so that a grid need not cover everything. */
+static inline dim3 grid_over(const struct oct__lane *lane, size_t count, int each) {
+    size_t blocks = (count + (size_t)BLOCK * (size_t)each - 1) / ((size_t)BLOCK * (size_t)each);
+    blocks = blocks < 1 ? 1 : blocks > 65535 ? 65535 : blocks;
+    return dim3((unsigned)blocks, (unsigned)lane->form.n_nodes);
+}
+
+static __device__ inline size_t first_element() {
+    return (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+
+static __device__ inline size_t element_step() {
+    return (size_t)gridDim.x * blockDim.x;
+}
+
+/* The sum over a block in an order that depends on its size alone; every thread gets it. `room`: one
+ * float for each warp, which may be used again after the next barrier. */
+static __device__ inline float block_sum(float value, float *room) {
+    for (int d = 16; d > 0; d /= 2) {
+        value += __shfl_xor_sync(0xffffffffU, value, d);
+    }
+    const int warps = (int)blockDim.x / 32;
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) {
+        room[threadIdx.x / 32] = value;
+    }
+    __syncthreads();
+    float sum = 0.0F;
+    for (int w = 0; w < warps; w++) {
+        sum += room[w];
+    }
+    return sum;
+}
+
+#endif

@@ -1,0 +1,733 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* packet.cu - PACK and FOLD on the GPU: a row of parameters into a packet, and onto another row.
+ *
+ * A form's tensors are known on the host alone, so a launch takes them as its argument, as many as an
+ * argument has room for; a model of more tensors than that takes further launches. What a tensor
+ * keeps is cut into pieces, at most BLOCK of them, and a block has a piece:
+ *
+ *     values   | tensor 0 | tensor 1                          | tensor 2 |
+ *     pieces   |    0     |    1     |    2     |    3        |    4     |
+ *
+ *     all, as they are   one launch
+ *     all, with scales   each piece's extreme or sum; then every piece folds its tensor's and codes
+ *     selected           a block a tensor selects; with scales, pieces code what was kept
+ *
+ * Selection is exact: a radix search for the k-th largest key, eleven bits a pass from the top, counted
+ * in shared memory; then one pass that takes what is above it and the first of its equals, in order of
+ * place. Integers only, so the order in which counts come together does not matter.
+ *
+ * A row that is not finite is reported (cuda.h says how), and its packet has what the CPU's would
+ * have, had it gone on: a NaN among the values, or a scale that is none.
+ */
+#include "engine/cuda/four.cuh"
+
+extern "C" {
+#include "base/rng.h"
+#include "engine/packet.h"
+}
+
+#include "engine/grid.h"
+
+enum {
+    PARTS_MOST = 128,   /* tensors of a launch: what a kernel's argument has room for */
+    PIECE_LEAST = 1024, /* elements */
+    PICK_BLOCK = 1024,  /* threads that select */
+    PICK_EACH = 8,      /* elements of each of them, of a chunk */
+    DIGIT = 11,
+    DIGITS = 1 << DIGIT
+};
+
+/* --- pieces ------------------------------------------------------------------------------------ */
+
+/* One tensor of the row: struct oct__part, smaller. */
+struct part {
+    uint32_t offset, count, keep, first;
+    uint32_t scale;
+    uint32_t pieces_end; /* pieces of the launch's tensors up to and with this one */
+};
+
+/* The tensors of a launch. */
+struct cut {
+    uint32_t n_parts;
+    uint32_t first_part, first_piece; /* of all that the form has */
+    struct part parts[PARTS_MOST];
+};
+
+static __host__ __device__ inline uint32_t piece_size(uint32_t keep) {
+    const uint32_t most = (keep + BLOCK - 1) / BLOCK;
+    return most > PIECE_LEAST ? most : PIECE_LEAST;
+}
+
+static __host__ __device__ inline uint32_t piece_count(uint32_t keep) {
+    return (keep + piece_size(keep) - 1) / piece_size(keep);
+}
+
+/* The next tensors of the form, beginning where `cut` ends; 0 when there are none. */
+static int next_cut(const struct oct__packet_form *form, struct cut *cut) {
+    const uint32_t pieces = cut->n_parts > 0 ? cut->parts[cut->n_parts - 1].pieces_end : 0;
+    cut->first_part += cut->n_parts;
+    cut->first_piece += pieces;
+    cut->n_parts = 0;
+    for (size_t i = cut->first_part; i < form->n_parts && cut->n_parts < PARTS_MOST; i++) {
+        const struct oct__part *from = &form->parts[i];
+        const uint32_t before = cut->n_parts > 0 ? cut->parts[cut->n_parts - 1].pieces_end : 0;
+        const struct part part = {
+            (uint32_t)from->offset, (uint32_t)from->count,
+            (uint32_t)from->keep,   (uint32_t)from->first,
+            (uint32_t)from->scale,  before + piece_count((uint32_t)from->keep)};
+        cut->parts[cut->n_parts++] = part;
+    }
+    return cut->n_parts > 0;
+}
+
+static size_t all_pieces(const struct oct__packet_form *form) {
+    size_t n = 0;
+    for (size_t i = 0; i < form->n_parts; i++) {
+        n += piece_count((uint32_t)form->parts[i].keep);
+    }
+    return n;
+}
+
+/* A block for each piece, nodes in y; and a block for each tensor. */
+static dim3 grid_of_pieces(const struct oct__lane *lane, const struct cut *cut) {
+    return dim3(cut->parts[cut->n_parts - 1].pieces_end, (unsigned)lane->form.n_nodes);
+}
+
+static dim3 grid_of_parts(const struct oct__lane *lane, const struct cut *cut) {
+    return dim3(cut->n_parts, (unsigned)lane->form.n_nodes);
+}
+
+/* This block's piece: elements begin … end - 1 of what its tensor keeps. */
+struct piece {
+    uint32_t part;            /* in the cut */
+    uint32_t begin, end;      /* elements */
+    uint32_t first, n_pieces; /* the tensor's pieces, of all that the form has */
+    int is_first;
+};
+
+static __device__ inline struct piece piece_of(const struct cut &cut) {
+    uint32_t low = 0, high = cut.n_parts - 1; /* the first tensor that ends beyond this block */
+    while (low < high) {
+        const uint32_t middle = (low + high) / 2;
+        if (cut.parts[middle].pieces_end > blockIdx.x) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    const uint32_t begins = low > 0 ? cut.parts[low - 1].pieces_end : 0;
+    const uint32_t keep = cut.parts[low].keep, size = piece_size(keep);
+    const uint32_t begin = (blockIdx.x - begins) * size;
+    const struct piece piece = {low,
+                                begin,
+                                begin + size < keep ? begin + size : keep,
+                                cut.first_piece + begins,
+                                cut.parts[low].pieces_end - begins,
+                                blockIdx.x == begins};
+    return piece;
+}
+
+/* --- what a packet is made of ------------------------------------------------------------------ */
+
+/* Everything about a form but its tensors; `room` is scratch, a node's `room_stride` apart. */
+struct packing {
+    enum oct__select select;
+    enum oct__coding coding;
+    int bits;
+    uint32_t n_parts;
+    size_t index_at, values_at, used, n_bytes; /* of a packet; used: where the zeros begin */
+    char *room;
+    size_t room_stride, kept_at, peaks_at;
+    struct oct__stream words, round; /* of the launch's first node */
+    struct oct__cuda_fault *fault;
+    int first_node;
+};
+
+/* The largest magnitude that was kept of a tensor, and the scale that it counts for. */
+struct peak {
+    uint32_t bits, scale;
+};
+
+/* Scratch of a node. Dense with scales: a measure (8 bytes) for each piece. Selected: [random word of
+ * each element of the row][kept values][peak of each tensor], the latter two of S8 alone. */
+static struct packing packing_of(const struct oct__packet_form *form) {
+    struct packing p = {};
+    p.select = form->select;
+    p.coding = form->coding;
+    p.bits = form->bits;
+    p.n_parts = (uint32_t)form->n_parts;
+    p.index_at = form->index_at;
+    p.values_at = form->values_at;
+    p.used = form->values_at + form->n_kept * oct__coding_bytes(form->coding);
+    p.n_bytes = form->n_bytes;
+    if (form->select == OCT_SELECT_ALL) {
+        p.room_stride =
+            oct__coding_has_scales(form->coding) ? all_pieces(form) * sizeof(uint64_t) : 0;
+        return p;
+    }
+    p.kept_at = form->select == OCT_SELECT_RANDOM ? form->n_elements * sizeof(uint32_t) : 0;
+    p.peaks_at = p.kept_at;
+    p.room_stride = p.kept_at;
+    if (form->coding == OCT_CODING_S8) {
+        p.peaks_at = (p.kept_at + form->n_kept * sizeof(uint32_t) + 7) / 8 * 8;
+        p.room_stride = p.peaks_at + form->n_parts * sizeof(struct peak);
+    }
+    p.room_stride = (p.room_stride + 63) / 64 * 64;
+    return p;
+}
+
+extern "C" size_t oct__cuda_packet_scratch(enum oct__op op, const struct oct__lane_form *form,
+                                           const struct oct__args *args) {
+    return op == OCT_OP_PACK
+               ? (size_t)form->n_nodes * packing_of(args->attr.packet.form).room_stride
+               : 0;
+}
+
+static __device__ inline char *room_of(const struct packing &p) {
+    return p.room + (size_t)blockIdx.y * p.room_stride;
+}
+
+static __device__ inline struct oct__stream stream_at(struct oct__stream first) {
+    first.counter[2] += blockIdx.y;
+    return first;
+}
+
+/* A packet ends with zeros: less than a cache line of them. */
+static __device__ inline void end_with_zeros(const struct packing &p, char *packet) {
+    const size_t at = p.used + threadIdx.x;
+    if (blockIdx.x == 0 && at < p.n_bytes) {
+        packet[at] = 0;
+    }
+}
+
+/* --- coding ------------------------------------------------------------------------------------ */
+
+/* To the nearest, ties to even, as round_bf16_f32 of kernels.def. */
+static __device__ inline uint16_t round_bf16(uint32_t bits) {
+    if ((bits & 0x7fffffffU) > 0x7f800000U) {
+        return (uint16_t)(0x7fc0U | (bits >> 16 & 0x8000U));
+    }
+    return (uint16_t)((bits + 0x7fffU + (bits >> 16 & 1U)) >> 16);
+}
+
+/* quantize_s8_random_f32 of kernels.def: the code of element e. */
+static __device__ inline int8_t code_s8(const struct oct__stream *stream, uint32_t e, float x,
+                                        float inverse) {
+    const uint32_t j = e % 128;
+    uint32_t words[4];
+    oct__philox(stream, OCT_PHILOX_FEW_ROUNDS, 16 * (e / 128) + j % 32 / 2, words);
+    const uint32_t low = j / 32 % 2 ? words[1] : words[0], high = j / 32 % 2 ? words[3] : words[2];
+    const uint32_t word = j / 64 ? high : low;
+    const int32_t k = (int32_t)(j % 2 ? word >> 16 : word & 0xffffU);
+    float t = x * inverse;
+    t = t > -127.0F ? t : -127.0F;
+    t = t < 127.0F ? t : 127.0F;
+    return (int8_t)((((int32_t)rintf(t * 0x1p16f) + (256 << 16) + k) >> 16) - 256);
+}
+
+/* The largest of all threads' values; every thread gets it. `room` as block_sum's. */
+static __device__ inline uint32_t block_max(uint32_t value, uint32_t *room) {
+    for (int d = 16; d > 0; d /= 2) {
+        const uint32_t other = __shfl_xor_sync(0xffffffffU, value, d);
+        value = other > value ? other : value;
+    }
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) {
+        room[threadIdx.x / 32] = value;
+    }
+    __syncthreads();
+    for (unsigned w = 0; w < blockDim.x / 32; w++) {
+        value = room[w] > value ? room[w] : value;
+    }
+    return value;
+}
+
+/* block_sum's, in double. */
+static __device__ inline double block_total(double value, double *room) {
+    for (int d = 16; d > 0; d /= 2) {
+        value += __shfl_xor_sync(0xffffffffU, value, d);
+    }
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) {
+        room[threadIdx.x / 32] = value;
+    }
+    __syncthreads();
+    double sum = 0.0;
+    for (unsigned w = 0; w < blockDim.x / 32; w++) {
+        sum += room[w];
+    }
+    return sum;
+}
+
+/* Bits of a magnitude that rounds to infinity as bf16, and of infinity itself. */
+#define BF16_OVERFLOW 0x7f7f8000U
+#define INFINITE 0x7f800000U
+
+/* Reports a tensor whose largest magnitude its coding cannot hold. */
+static __device__ inline void look_at(const struct packing &p, uint32_t part, uint32_t peak) {
+    const int node = p.first_node + (int)blockIdx.y;
+    if (peak >= INFINITE) {
+        report(p.fault, OCT_CUDA_WRONG_ROW, (int)part, node);
+    } else if (p.coding == OCT_CODING_BF16 && peak >= BF16_OVERFLOW) {
+        report(p.fault, OCT_CUDA_WRONG_BF16, (int)part, node, (int)peak);
+    }
+}
+
+/* --- all elements ------------------------------------------------------------------------------ */
+
+static __global__ void __launch_bounds__(BLOCK)
+    pack_plain(__grid_constant__ const struct cut cut, __grid_constant__ const struct packing p,
+               nodes<const uint32_t> rows, nodes<char> packets) {
+    const struct piece piece = piece_of(cut);
+    const struct part part = cut.parts[piece.part];
+    const uint32_t *__restrict__ x = rows.of((int)blockIdx.y) + part.offset;
+    char *packet = packets.of((int)blockIdx.y), *values = packet + p.values_at;
+    uint32_t peak = 0;
+    if (p.coding == OCT_CODING_BF16) {
+        uint16_t *__restrict__ to = (uint16_t *)values + part.first;
+        for (uint32_t i = piece.begin + threadIdx.x; i < piece.end; i += BLOCK) {
+            to[i] = round_bf16(x[i]);
+            peak = max(peak, x[i] & 0x7fffffffU);
+        }
+    } else {
+        uint32_t *__restrict__ to = (uint32_t *)values + part.first;
+#pragma unroll 4
+        for (uint32_t i = piece.begin + threadIdx.x; i < piece.end; i += BLOCK) {
+            to[i] = x[i];
+            peak = max(peak, x[i] & 0x7fffffffU);
+        }
+    }
+    look_at(p, cut.first_part + piece.part, peak);
+    end_with_zeros(p, packet);
+}
+
+/* What a scale comes from, of each piece: S8 the largest magnitude's bits; LEVELS the sum of squares
+ * and SIGN that of magnitudes, the bits of a double. */
+static __global__ void __launch_bounds__(BLOCK)
+    pack_measure(__grid_constant__ const struct cut cut, __grid_constant__ const struct packing p,
+                 nodes<const uint32_t> rows) {
+    __shared__ double room[BLOCK / 32];
+    const struct piece piece = piece_of(cut);
+    const struct part part = cut.parts[piece.part];
+    const uint32_t *x = rows.of((int)blockIdx.y) + part.offset;
+    uint32_t peak = 0;
+    double sum = 0.0;
+    for (uint32_t i = piece.begin + threadIdx.x; i < piece.end; i += BLOCK) {
+        const uint32_t bits = x[i] & 0x7fffffffU;
+        const double v = (double)__uint_as_float(bits);
+        peak = bits > peak ? bits : peak;
+        sum += p.coding == OCT_CODING_LEVELS ? v * v : v;
+    }
+    look_at(p, cut.first_part + piece.part, peak);
+    uint64_t measure;
+    if (p.coding == OCT_CODING_S8) {
+        measure = block_max(peak, (uint32_t *)room);
+    } else {
+        measure = (uint64_t)__double_as_longlong(block_total(sum, room));
+    }
+    if (threadIdx.x == 0) {
+        ((uint64_t *)room_of(p))[cut.first_piece + blockIdx.x] = measure;
+    }
+}
+
+/* A scale, and how many of it 1 is. */
+struct steps {
+    float scale, inverse;
+};
+
+static __device__ inline float normal_or_zero(double scale) {
+    return (float)scale < FLT_MIN ? 0.0F : (float)scale;
+}
+
+/* From the measures of a tensor's pieces: at most one for each thread. */
+static __device__ inline struct steps steps_of(const struct packing &p, const struct part &part,
+                                               const struct piece &piece, double *room) {
+    const uint64_t *all = (const uint64_t *)room_of(p) + piece.first;
+    const uint64_t mine = threadIdx.x < piece.n_pieces ? all[threadIdx.x] : 0;
+    struct steps steps = {0.0F, 0.0F};
+    if (p.coding == OCT_CODING_S8) {
+        steps.scale =
+            oct__symmetric_scale(__uint_as_float(block_max((uint32_t)mine, (uint32_t *)room)));
+        steps.inverse = oct__symmetric_inverse(steps.scale);
+        return steps;
+    }
+    const double total = block_total(__longlong_as_double((long long)mine), room);
+    const double n = (double)part.count;
+    if (p.coding == OCT_CODING_SIGN) {
+        steps.scale = normal_or_zero(total / n);
+    } else {
+        const double s = (double)((1 << p.bits) - 1), norm = sqrt(total);
+        const double spread = fmin(n / (s * s), sqrt(n) / s);
+        steps.scale = normal_or_zero(norm / (s * (1.0 + spread)));
+        steps.inverse = steps.scale > 0.0F ? (float)(s / norm) : 0.0F;
+    }
+    return steps;
+}
+
+static __global__ void __launch_bounds__(BLOCK)
+    pack_coded(__grid_constant__ const struct cut cut, __grid_constant__ const struct packing p,
+               nodes<const uint32_t> rows, nodes<char> packets) {
+    __shared__ double room[BLOCK / 32];
+    const struct piece piece = piece_of(cut);
+    const struct part part = cut.parts[piece.part];
+    const struct oct__stream stream = stream_at(p.round);
+    const uint32_t *x = rows.of((int)blockIdx.y) + part.offset;
+    char *packet = packets.of((int)blockIdx.y);
+    int8_t *codes = (int8_t *)packet + p.values_at + part.first;
+    const struct steps steps = steps_of(p, part, piece, room);
+    if (piece.is_first && threadIdx.x == 0) {
+        ((float *)packet)[part.scale] = steps.scale;
+    }
+    for (uint32_t i = piece.begin + threadIdx.x; i < piece.end; i += BLOCK) {
+        const float v = __uint_as_float(x[i]);
+        codes[i] = p.coding == OCT_CODING_SIGN ? (int8_t)(v < 0.0F ? -1 : 1)
+                                               : code_s8(&stream, part.first + i, v, steps.inverse);
+    }
+    end_with_zeros(p, packet);
+}
+
+/* --- selection --------------------------------------------------------------------------------- */
+
+/* Sums over warps: before[0] of those before this one, before[1] of all. A whole block of PICK_BLOCK
+ * threads comes here; every thread of a warp has its warp's value. */
+static __device__ inline void scan_warps(uint32_t value, uint32_t *room, uint32_t before[2]) {
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    __syncthreads();
+    if (lane == 0) {
+        room[warp] = value;
+    }
+    __syncthreads();
+    uint32_t sum = room[lane];
+    for (int d = 1; d < 32; d *= 2) {
+        const uint32_t other = __shfl_up_sync(0xffffffffU, sum, (unsigned)d);
+        sum += lane >= d ? other : 0;
+    }
+    before[1] = __shfl_sync(0xffffffffU, sum, 31);
+    before[0] = __shfl_sync(0xffffffffU, sum, warp) - value;
+}
+
+/* What a search is about: the `keep` largest of n keys, of which the bits in `mask` count. */
+struct search {
+    const uint32_t *keys;
+    uint32_t mask, n, keep;
+};
+
+/* Where the search stands: keys above `bound` are taken, and the first `ties` of those equal to it. */
+struct bound {
+    uint32_t bound, ties;
+    int is_whole; /* ties are all that have the digits found so far: the others do not matter */
+};
+
+struct pick_room {
+    uint32_t counts[DIGITS], warps[32], peak;
+    struct bound found;
+};
+
+/* The digit, counted from the top, at which `left` keys are reached: for the one thread that has it. */
+static __device__ inline void find_digit(struct pick_room *room, uint32_t left, int shift,
+                                         uint32_t bound) {
+    const uint32_t top = DIGITS - 1 - 2 * threadIdx.x; /* this thread's digits: top, top - 1 */
+    const uint32_t upper = room->counts[top], lower = room->counts[top - 1];
+    uint32_t sum = upper + lower, before[2];
+    for (int d = 1; d < 32; d *= 2) {
+        const uint32_t other = __shfl_up_sync(0xffffffffU, sum, (unsigned)d);
+        sum += (int)(threadIdx.x % 32) >= d ? other : 0;
+    }
+    scan_warps(__shfl_sync(0xffffffffU, sum, 31), room->warps, before);
+    sum += before[0];
+    const uint32_t above = sum - upper - lower;
+    if (above < left && sum >= left) {
+        const int is_upper = above + upper >= left;
+        const uint32_t digit = is_upper ? top : top - 1;
+        const uint32_t ties = is_upper ? left - above : left - above - upper;
+        room->found.bound = bound | digit << shift;
+        room->found.ties = ties;
+        room->found.is_whole = ties == (is_upper ? upper : lower);
+    }
+}
+
+static __device__ struct bound find_bound(const struct search *s, struct pick_room *room) {
+    struct bound at = {0, s->keep, 0};
+    uint32_t fixed = 0; /* the bits that were searched */
+    for (int bits_left = 32; bits_left > 0 && !at.is_whole;) {
+        const int width = bits_left < DIGIT ? bits_left : DIGIT, shift = bits_left - width;
+        const uint32_t digits = (1U << width) - 1;
+        for (uint32_t i = threadIdx.x; i < DIGITS; i += PICK_BLOCK) {
+            room->counts[i] = 0;
+        }
+        __syncthreads();
+        for (uint32_t i = threadIdx.x; i < s->n; i += PICK_BLOCK) {
+            const uint32_t key = s->keys[i] & s->mask;
+            if ((key & fixed) == at.bound) {
+                atomicAdd(&room->counts[key >> shift & digits], 1U);
+            }
+        }
+        __syncthreads();
+        find_digit(room, at.ties, shift, at.bound);
+        __syncthreads();
+        at = room->found;
+        fixed |= digits << shift;
+        bits_left = shift;
+    }
+    return at;
+}
+
+/* Where what is taken goes: value `place` of those that the tensor keeps is element i, bits `x`. */
+struct taker {
+    enum oct__coding coding;
+    uint32_t *index;
+    void *values; /* F32 and S8: as they are; S8's are coded later */
+};
+
+static __device__ inline void take(const struct taker *to, uint32_t place, uint32_t i, uint32_t x) {
+    to->index[place] = i;
+    if (to->coding == OCT_CODING_BF16) {
+        ((uint16_t *)to->values)[place] = round_bf16(x);
+    } else {
+        ((uint32_t *)to->values)[place] = x;
+    }
+}
+
+/* Takes everything above the bound and its first equals, in order of place; a warp has PICK_EACH times
+ * 32 neighbours. Returns the largest magnitude that the thread took. */
+static __device__ uint32_t take_all(const struct search *s, struct bound at, const uint32_t *x,
+                                    const struct taker *to, struct pick_room *room) {
+    const uint32_t lane = threadIdx.x % 32, below = (1U << lane) - 1;
+    uint32_t n_above = 0, n_equal = 0, peak = 0; /* so far */
+    for (uint32_t chunk = 0; chunk < s->n; chunk += PICK_BLOCK * PICK_EACH) {
+        const uint32_t first = chunk + threadIdx.x / 32 * (32 * PICK_EACH) + lane;
+        uint32_t above[PICK_EACH], equal[PICK_EACH], counts = 0, before[2];
+        for (uint32_t j = 0; j < PICK_EACH; j++) {
+            const uint32_t i = first + 32 * j;
+            const uint32_t key = i < s->n ? s->keys[i] & s->mask : 0;
+            above[j] = __ballot_sync(0xffffffffU, i < s->n && key > at.bound);
+            equal[j] = __ballot_sync(0xffffffffU, i < s->n && key == at.bound);
+            counts += (uint32_t)__popc(above[j]) + ((uint32_t)__popc(equal[j]) << 16);
+        }
+        scan_warps(counts, room->warps, before); /* at most 8192 of each: 16 bits are enough */
+        uint32_t is_above = n_above + (before[0] & 0xffffU), is_equal = n_equal + (before[0] >> 16);
+        for (uint32_t j = 0; j < PICK_EACH; j++) {
+            const uint32_t i = first + 32 * j;
+            const uint32_t higher = is_above + (uint32_t)__popc(above[j] & below);
+            const uint32_t equals = is_equal + (uint32_t)__popc(equal[j] & below);
+            const int is_tie = equal[j] >> lane & 1 && equals < at.ties;
+            if (above[j] >> lane & 1 || is_tie) {
+                const uint32_t bits = x[i], magnitude = bits & 0x7fffffffU;
+                take(to, higher + (equals < at.ties ? equals : at.ties), i, bits);
+                peak = magnitude > peak ? magnitude : peak;
+            }
+            is_above += (uint32_t)__popc(above[j]);
+            is_equal += (uint32_t)__popc(equal[j]);
+        }
+        n_above += before[1] & 0xffffU;
+        n_equal += before[1] >> 16;
+    }
+    return peak;
+}
+
+/* Words offset … offset + n - 1 of the stream, into the same places of `words`. */
+static __device__ inline void draw(struct oct__stream stream, uint32_t offset, uint32_t n,
+                                   uint32_t *words) {
+    for (uint32_t b = offset / 4 + threadIdx.x; b <= (offset + n - 1) / 4; b += PICK_BLOCK) {
+        uint32_t block[4];
+        oct__philox(&stream, OCT_PHILOX_ROUNDS, b, block);
+        for (uint32_t j = 0; j < 4; j++) {
+            const uint32_t e = 4 * b + j;
+            if (e >= offset && e < offset + n) {
+                words[e] = block[j];
+            }
+        }
+    }
+    __syncthreads();
+}
+
+/* A block a tensor. */
+static __global__ void __launch_bounds__(PICK_BLOCK)
+    pack_picked(__grid_constant__ const struct cut cut, __grid_constant__ const struct packing p,
+                nodes<const uint32_t> rows, nodes<char> packets) {
+    __shared__ struct pick_room room;
+    const struct part part = cut.parts[blockIdx.x];
+    const uint32_t *x = rows.of((int)blockIdx.y) + part.offset;
+    char *packet = packets.of((int)blockIdx.y), *own = room_of(p);
+    struct search s = {x, 0x7fffffffU, part.count, part.keep};
+    if (p.select == OCT_SELECT_RANDOM) {
+        draw(stream_at(p.words), part.offset, part.count, (uint32_t *)own);
+        s.keys = (const uint32_t *)own + part.offset;
+        s.mask = 0xffffffffU;
+    }
+    uint32_t largest = 0; /* of all elements: those that are not kept count, too */
+    for (uint32_t i = threadIdx.x; i < part.count; i += PICK_BLOCK) {
+        largest = max(largest, x[i] & 0x7fffffffU);
+    }
+    look_at(p, cut.first_part + blockIdx.x, largest);
+    const struct bound bound = find_bound(&s, &room);
+    char *values = p.coding == OCT_CODING_S8 ? own + p.kept_at : packet + p.values_at;
+    const size_t bytes = p.coding == OCT_CODING_BF16 ? 2 : 4;
+    const struct taker to = {p.coding, (uint32_t *)(packet + p.index_at) + part.first,
+                             values + part.first * bytes};
+    const uint32_t peak = block_max(take_all(&s, bound, x, &to, &room), room.warps);
+    if (p.coding == OCT_CODING_S8 && threadIdx.x == 0) {
+        const struct peak all = {peak, part.scale};
+        ((struct peak *)(own + p.peaks_at))[cut.first_part + blockIdx.x] = all;
+    }
+    end_with_zeros(p, packet);
+}
+
+/* The next larger bf16, which is what a scale has on the wire; a NaN stays one. */
+static __device__ inline float round_up_bf16(float x) {
+    const uint32_t bits = __float_as_uint(x);
+    return x != x ? x : __uint_as_float((bits + 0xffffU) & 0xffff0000U);
+}
+
+/* Kept values to bytes; tensors may share a scale, so every block looks at all tensors' peaks. */
+static __global__ void __launch_bounds__(BLOCK)
+    pack_kept(__grid_constant__ const struct cut cut, __grid_constant__ const struct packing p,
+              nodes<char> packets) {
+    __shared__ uint32_t room[BLOCK / 32];
+    const struct piece piece = piece_of(cut);
+    const struct part part = cut.parts[piece.part];
+    const struct oct__stream stream = stream_at(p.round);
+    const uint32_t *kept = (const uint32_t *)(room_of(p) + p.kept_at) + part.first;
+    const struct peak *peaks = (const struct peak *)(room_of(p) + p.peaks_at);
+    char *packet = packets.of((int)blockIdx.y);
+    int8_t *codes = (int8_t *)packet + p.values_at + part.first;
+    uint32_t peak = 0;
+    for (uint32_t i = threadIdx.x; i < p.n_parts; i += BLOCK) {
+        peak = peaks[i].scale == part.scale && peaks[i].bits > peak ? peaks[i].bits : peak;
+    }
+    peak = block_max(peak, room);
+    const float scale = round_up_bf16(oct__symmetric_scale(__uint_as_float(peak)));
+    const float inverse = oct__symmetric_inverse(scale);
+    if (piece.is_first && threadIdx.x == 0) {
+        ((float *)packet)[part.scale] = scale;
+    }
+    for (uint32_t i = piece.begin + threadIdx.x; i < piece.end; i += BLOCK) {
+        codes[i] = code_s8(&stream, part.first + i, __uint_as_float(kept[i]), inverse);
+    }
+}
+
+/* --- packing ----------------------------------------------------------------------------------- */
+
+typedef void pack_fn(const struct oct__lane *lane, const struct oct__args *args,
+                     const struct packing *p, const struct cut *cut);
+
+static void launch_plain(const struct oct__lane *lane, const struct oct__args *args,
+                         const struct packing *p, const struct cut *cut) {
+    launch_kernel(pack_plain, grid_of_pieces(lane, cut), BLOCK, 0, stream_of(lane), *cut, *p,
+                  nodes_of<const uint32_t>(&args->t[0]), nodes_of<char>(&args->t[1]));
+}
+
+static void launch_coded(const struct oct__lane *lane, const struct oct__args *args,
+                         const struct packing *p, const struct cut *cut) {
+    const nodes<const uint32_t> rows = nodes_of<const uint32_t>(&args->t[0]);
+    const dim3 grid = grid_of_pieces(lane, cut);
+    launch_kernel(pack_measure, grid, BLOCK, 0, stream_of(lane), *cut, *p, rows);
+    launch_kernel(pack_coded, grid, BLOCK, 0, stream_of(lane), *cut, *p, rows,
+                  nodes_of<char>(&args->t[1]));
+}
+
+static void launch_picked(const struct oct__lane *lane, const struct oct__args *args,
+                          const struct packing *p, const struct cut *cut) {
+    launch_kernel(pack_picked, grid_of_parts(lane, cut), PICK_BLOCK, 0, stream_of(lane), *cut, *p,
+                  nodes_of<const uint32_t>(&args->t[0]), nodes_of<char>(&args->t[1]));
+}
+
+static void launch_kept(const struct oct__lane *lane, const struct oct__args *args,
+                        const struct packing *p, const struct cut *cut) {
+    launch_kernel(pack_kept, grid_of_pieces(lane, cut), BLOCK, 0, stream_of(lane), *cut, *p,
+                  nodes_of<char>(&args->t[1]));
+}
+
+/* All tensors, as many launches as that takes. */
+static void each_cut(const struct oct__lane *lane, const struct oct__args *args,
+                     const struct packing *p, pack_fn *launch) {
+    struct cut cut = {};
+    while (next_cut(args->attr.packet.form, &cut)) {
+        launch(lane, args, p, &cut);
+    }
+}
+
+extern "C" oct_status oct__cuda_pack(const struct oct__lane *lane, const struct oct__args *args) {
+    const uint32_t node = (uint32_t)lane->first_node, salt = args->attr.packet.salt;
+    struct packing p = packing_of(args->attr.packet.form);
+    p.room = (char *)lane->shared_scratch;
+    p.fault = fault_of(lane);
+    p.first_node = lane->first_node;
+    p.words = oct__stream(lane->seed, OCT_PURPOSE_PACK_SELECT, node, lane->step, salt);
+    p.round = oct__stream(lane->seed, OCT_PURPOSE_PACK_ROUND, node, lane->step, salt);
+    if (p.select != OCT_SELECT_ALL) {
+        each_cut(lane, args, &p, launch_picked);
+        if (p.coding == OCT_CODING_S8) {
+            each_cut(lane, args, &p, launch_kept);
+        }
+    } else {
+        each_cut(lane, args, &p, oct__coding_has_scales(p.coding) ? launch_coded : launch_plain);
+    }
+    return oct__cuda_launched("pack");
+}
+
+/* --- folding ----------------------------------------------------------------------------------- */
+
+struct folding {
+    enum oct__coding coding;
+    int has_scales, is_sparse;
+    size_t index_at, values_at;
+    float factor;
+};
+
+/* Value `from` of a packet. */
+static __device__ inline float value_at(const struct folding *f, const char *values, uint32_t from,
+                                        float scale) {
+    switch (f->coding) {
+    case OCT_CODING_F32:
+        return ((const float *)values)[from];
+    case OCT_CODING_BF16:
+        return __uint_as_float((uint32_t)((const uint16_t *)values)[from] << 16);
+    default:
+        return scale * (float)((const int8_t *)values)[from];
+    }
+}
+
+/* row += factor * values, product and sum rounded. Places differ, so four are under way at once. */
+static __global__ void __launch_bounds__(BLOCK)
+    fold_kernel(__grid_constant__ const struct cut cut, struct folding f, nodes<const char> packets,
+                nodes<float> rows) {
+    const struct piece piece = piece_of(cut);
+    const struct part part = cut.parts[piece.part];
+    const char *packet = packets.of((int)blockIdx.y), *values = packet + f.values_at;
+    const uint32_t *index = (const uint32_t *)(packet + f.index_at) + part.first;
+    const float scale = f.has_scales ? ((const float *)packet)[part.scale] : 0.0F;
+    float *y = rows.of((int)blockIdx.y) + part.offset;
+    for (uint32_t i = piece.begin + threadIdx.x; i < piece.end; i += FOUR * BLOCK) {
+        uint32_t to[FOUR];
+        float sum[FOUR];
+        for (uint32_t j = 0; j < FOUR; j++) {
+            const uint32_t at = i + j * BLOCK;
+            if (at < piece.end) {
+                to[j] = f.is_sparse ? index[at] : at;
+                sum[j] = y[to[j]] + f.factor * value_at(&f, values, part.first + at, scale);
+            }
+        }
+        for (uint32_t j = 0; j < FOUR; j++) {
+            if (i + j * BLOCK < piece.end) {
+                y[to[j]] = sum[j];
+            }
+        }
+    }
+}
+
+extern "C" oct_status oct__cuda_fold(const struct oct__lane *lane, const struct oct__args *args) {
+    const struct oct__packet_form *form = args->attr.packet.form;
+    const struct folding f = {form->coding,
+                              oct__coding_has_scales(form->coding),
+                              form->select != OCT_SELECT_ALL,
+                              form->index_at,
+                              form->values_at,
+                              args->attr.packet.factor};
+    struct cut cut = {};
+    while (next_cut(form, &cut)) {
+        launch_kernel(fold_kernel, grid_of_pieces(lane, &cut), BLOCK, 0, stream_of(lane), cut, f,
+                      nodes_of<const char>(&args->t[0]), nodes_of<float>(&args->t[1]));
+    }
+    return oct__cuda_launched("fold");
+}

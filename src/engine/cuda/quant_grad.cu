@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* quant_grad.cu - gradients of an int8 step on a GPU: sums of parts, s8 rounded by chance.
+ *
+ * All kernels here go through a gradient in the same way, the one that rounding by chance suggests:
+ * a Philox block gives two random halves to each of four pairs that lie 32 elements apart
+ * (kernels.def), so a thread takes two neighbouring blocks and with them four runs of four elements
+ *
+ *     element   128 tile + 32 w + 4 lane + i,      w, i = 0 … 3,  lane = 0 … 7
+ *
+ * Eight threads have a tile of 128 elements, and read 32 neighbours at a time. Types of parts are
+ * looked at where a thread's four runs are loaded: one branch, the same for the whole launch.
+ *
+ * A scale for the tensor takes two launches, the first of which leaves peaks of pieces in scratch,
+ * [node][block]. With a scale for each sample a block has one to itself, and one launch does both.
+ */
+#include "engine/cuda/quant.cuh"
+
+/* Operands of GRAD_JOIN and GRAD_QUANTIZE; those from the scale of w on are GRAD_QUANTIZE's. */
+enum { PART_A, SCALE_A, PART_B, SCALE_B, BYTES, GRID, SCALE_W, Q, SCALE_Q };
+enum { SUM = 6 }; /* what GRAD_JOIN writes */
+
+enum { TILE = 128, TILE_THREADS = 8, RUN = 4, RUNS = 4, RUN_STEP = 32 };
+
+/* --- parts ------------------------------------------------------------------------------------ */
+
+struct part {
+    nodes<const char> at;
+    nodes<const float> scale;
+    enum oct__dtype dtype;
+    bool is_per_sample;
+};
+
+/* What is summed, and which elements a thread or block has of it. */
+struct parts {
+    part a, b;
+    nodes<const uint8_t> bytes;
+    nodes<const struct oct__grid> grid;
+    uint32_t count, sample;
+    bool has_b, has_mask, is_wide; /* is_wide: every run may be read as a whole */
+};
+
+struct run_set {
+    float x[RUNS][RUN];
+};
+
+/* The elements of a node that count: a run reaches over the borders only where it is not wide. */
+struct span {
+    uint32_t begin, end;
+
+    __device__ bool holds(uint32_t e) const {
+        return e >= begin && e < end;
+    }
+};
+
+static __device__ inline float part_scale(const part &p, int node, uint32_t e, uint32_t sample) {
+    return p.scale.of(node)[p.is_per_sample ? e / sample : 0U];
+}
+
+static __device__ float part_one(const part &p, int node, uint32_t e, uint32_t sample) {
+    const char *at = p.at.of(node);
+    switch (p.dtype) {
+    case OCT_DTYPE_S8:
+        return part_scale(p, node, e, sample) * (float)((const int8_t *)at)[e];
+    case OCT_DTYPE_S32:
+        return part_scale(p, node, e, sample) * (float)((const int32_t *)at)[e];
+    case OCT_DTYPE_BF16:
+        return widen_half(((const uint16_t *)at)[e]);
+    default:
+        return ((const float *)at)[e];
+    }
+}
+
+/* The whole runs from element e on: all are loaded before the first is used. */
+static __device__ inline void load_runs(const part &p, int node, uint32_t e, uint32_t sample,
+                                        span within, run_set &y) {
+    const char *at = p.at.of(node);
+    switch (p.dtype) {
+    case OCT_DTYPE_S8:
+#pragma unroll
+        for (int w = 0; w < RUNS; w++) {
+            const uint32_t run = e + (uint32_t)w * RUN_STEP;
+            if (within.holds(run)) {
+                lift_bytes(load_word(at + run) ^ 0x80808080U, y.x[w]);
+                const float scale = part_scale(p, node, run, sample);
+                for (int i = 0; i < RUN; i++) {
+                    y.x[w][i] = scale * (y.x[w][i] - (WHOLE + 128.0F));
+                }
+            }
+        }
+        break;
+    case OCT_DTYPE_S32:
+#pragma unroll
+        for (int w = 0; w < RUNS; w++) {
+            const uint32_t run = e + (uint32_t)w * RUN_STEP;
+            if (within.holds(run)) {
+                const int4 sums = *(const int4 *)(at + (size_t)run * sizeof(int32_t));
+                const float scale = part_scale(p, node, run, sample);
+                y.x[w][0] = scale * (float)sums.x, y.x[w][1] = scale * (float)sums.y;
+                y.x[w][2] = scale * (float)sums.z, y.x[w][3] = scale * (float)sums.w;
+            }
+        }
+        break;
+    case OCT_DTYPE_BF16:
+#pragma unroll
+        for (int w = 0; w < RUNS; w++) {
+            const uint32_t run = e + (uint32_t)w * RUN_STEP;
+            if (within.holds(run)) {
+                const uint2 halves = *(const uint2 *)(at + (size_t)run * sizeof(uint16_t));
+                y.x[w][0] = widen_half(halves.x), y.x[w][1] = widen_half(halves.x >> 16);
+                y.x[w][2] = widen_half(halves.y), y.x[w][3] = widen_half(halves.y >> 16);
+            }
+        }
+        break;
+    default:
+#pragma unroll
+        for (int w = 0; w < RUNS; w++) {
+            const uint32_t run = e + (uint32_t)w * RUN_STEP;
+            if (within.holds(run)) {
+                load_floats((const float *)at + run, y.x[w]);
+            }
+        }
+        break;
+    }
+}
+
+static __device__ inline void mask_runs(const parts &all, int node, uint32_t e, span within,
+                                        run_set &y) {
+    const uint8_t *bytes = all.bytes.of(node);
+    const float below = WHOLE + all.grid.of(node)->zero;
+#pragma unroll
+    for (int w = 0; w < RUNS; w++) {
+        const uint32_t run = e + (uint32_t)w * RUN_STEP;
+        if (within.holds(run)) {
+            float lifted[RUN];
+            lift_bytes(load_word(bytes + run), lifted);
+            for (int i = 0; i < RUN; i++) {
+                y.x[w][i] = is_clipped(lifted[i], below) ? 0.0F : y.x[w][i];
+            }
+        }
+    }
+}
+
+static __device__ inline float joined_one(const parts &all, int node, uint32_t e) {
+    float x = part_one(all.a, node, e, all.sample);
+    if (all.has_b) {
+        x = x + part_one(all.b, node, e, all.sample);
+    }
+    if (all.has_mask) {
+        const float lifted = WHOLE + (float)all.bytes.of(node)[e];
+        x = is_clipped(lifted, WHOLE + all.grid.of(node)->zero) ? 0.0F : x;
+    }
+    return x;
+}
+
+/* The sum of the parts, 0 where the value was clipped and where an element does not count. */
+static __device__ inline void join_runs(const parts &all, int node, uint32_t e, span within,
+                                        run_set &y) {
+#pragma unroll
+    for (int j = 0; j < RUNS * RUN; j++) {
+        y.x[j / RUN][j % RUN] = 0.0F;
+    }
+    if (!all.is_wide) { /* rare, so one copy of it: sixteen would take minutes to compile */
+        float narrow[RUNS * RUN];
+#pragma unroll 1
+        for (int j = 0; j < RUNS * RUN; j++) {
+            const uint32_t at = e + (uint32_t)(j / RUN * RUN_STEP + j % RUN);
+            narrow[j] = within.holds(at) ? joined_one(all, node, at) : 0.0F;
+        }
+#pragma unroll
+        for (int j = 0; j < RUNS * RUN; j++) {
+            y.x[j / RUN][j % RUN] = narrow[j];
+        }
+        return;
+    }
+    load_runs(all.a, node, e, all.sample, within, y);
+    if (all.has_b) {
+        run_set other = {};
+        load_runs(all.b, node, e, all.sample, within, other);
+#pragma unroll
+        for (int j = 0; j < RUNS * RUN; j++) {
+            y.x[j / RUN][j % RUN] = y.x[j / RUN][j % RUN] + other.x[j / RUN][j % RUN];
+        }
+    }
+    if (all.has_mask) {
+        mask_runs(all, node, e, within, y);
+    }
+}
+
+/* A thread's first element in the tile that it and seven others have, of those the block begins at. */
+static __device__ inline uint32_t first_run(uint32_t tile) {
+    return (tile + threadIdx.x / TILE_THREADS) * TILE + threadIdx.x % TILE_THREADS * RUN;
+}
+
+static part part_of(const struct oct__tensor *t, int operand) {
+    const part p = {nodes_of<const char>(&t[operand]), nodes_of<const float>(&t[operand + 1]),
+                    t[operand].dtype, oct__tensor_count(&t[operand + 1]) > 1};
+    return p;
+}
+
+static bool reads_runs(const struct oct__tensor *t) {
+    return is_aligned(t, RUN * oct__dtype_bytes(t->dtype));
+}
+
+static parts parts_of(const struct oct__args *args) {
+    const struct oct__tensor *t = args->t;
+    const parts all = {
+        part_of(t, PART_A),
+        part_of(t, PART_B),
+        nodes_of<const uint8_t>(&t[BYTES]),
+        nodes_of<const struct oct__grid>(&t[GRID]),
+        count_of(&t[PART_A]),
+        sample_of(&t[PART_A]),
+        t[PART_B].n != 0,
+        t[BYTES].n != 0,
+        sample_of(&t[PART_A]) % RUN == 0 && reads_runs(&t[PART_A]) && reads_runs(&t[PART_B]) &&
+            reads_runs(&t[BYTES]),
+    };
+    return all;
+}
+
+/* Blocks that go through a node's elements once, BLOCK / TILE_THREADS tiles each. */
+enum { BLOCK_TILES = BLOCK / TILE_THREADS, BLOCK_ELEMENTS = BLOCK_TILES * TILE };
+
+/* --- floats ----------------------------------------------------------------------------------- */
+
+template <bool IS_HALF>
+static __global__ void __launch_bounds__(BLOCK, 4) write_sum(parts all, nodes<char> to) {
+    const int node = (int)blockIdx.y;
+    const uint32_t e = first_run(blockIdx.x * BLOCK_TILES);
+    const span within = {0, all.count};
+    float *floats = (float *)to.of(node);
+    uint16_t *halves = (uint16_t *)to.of(node);
+    run_set sum;
+    join_runs(all, node, e, within, sum);
+#pragma unroll
+    for (int w = 0; w < RUNS; w++) {
+        const uint32_t run = e + (uint32_t)w * RUN_STEP;
+        if (all.is_wide && within.holds(run)) {
+            if constexpr (IS_HALF) {
+                store_halves(halves + run, sum.x[w]);
+            } else {
+                store_floats(floats + run, sum.x[w]);
+            }
+        }
+        for (int i = 0; i < RUN && !all.is_wide; i++) {
+            if (within.holds(run + (uint32_t)i)) {
+                if constexpr (IS_HALF) {
+                    halves[run + (uint32_t)i] = round_half(sum.x[w][i]);
+                } else {
+                    floats[run + (uint32_t)i] = sum.x[w][i];
+                }
+            }
+        }
+    }
+}
+
+oct_status oct__cuda_grad_join(const struct oct__lane *lane, const struct oct__args *args) {
+    parts all = parts_of(args);
+    const dim3 grid((unsigned)divided_up(all.count, BLOCK_ELEMENTS), (unsigned)lane->form.n_nodes);
+    const nodes<char> to = nodes_of<char>(&args->t[SUM]);
+    all.is_wide = all.is_wide && reads_runs(&args->t[SUM]);
+    if (args->t[SUM].dtype == OCT_DTYPE_BF16) {
+        launch_kernel(write_sum<true>, grid, BLOCK, 0, stream_of(lane), all, to);
+    } else {
+        launch_kernel(write_sum<false>, grid, BLOCK, 0, stream_of(lane), all, to);
+    }
+    return oct__cuda_launched("grad_join");
+}
+
+/* --- s8 --------------------------------------------------------------------------------------- */
+
+/* The scale of the weights that the gradient will be multiplied with. */
+struct weight_scale {
+    nodes<const float> at;
+    uint32_t c;   /* channels */
+    int n_scales; /* 0: none; 1; or c */
+};
+
+/* Each times its channel's scale, where channels have their own, itself times `factor`. */
+static __device__ inline void scale_channels(const weight_scale &w, int node, uint32_t e,
+                                             float factor, run_set &y) {
+    const float *scale = w.at.of(node);
+#pragma unroll
+    for (int r = 0; r < RUNS; r++) {
+        uint32_t j = (e + (uint32_t)r * RUN_STEP) % w.c;
+        for (int i = 0; i < RUN; i++) {
+            y.x[r][i] = y.x[r][i] * (scale[j] * factor);
+            j = j + 1 == w.c ? 0 : j + 1;
+        }
+    }
+}
+
+static __device__ inline uint32_t run_peak(const weight_scale &w, int node, uint32_t e,
+                                           run_set &y) {
+    uint32_t peak = 0;
+    if (w.n_scales > 1) {
+        scale_channels(w, node, e, 1.0F, y);
+    }
+#pragma unroll
+    for (int j = 0; j < RUNS * RUN; j++) {
+        peak = max(peak, magnitude(y.x[j / RUN][j % RUN]));
+    }
+    return peak;
+}
+
+/* The scale of a gradient with this peak; one scale of w for all may be multiplied last. */
+static __device__ inline float gradient_scale(const weight_scale &w, int node, uint32_t peak) {
+    const float size = __uint_as_float(peak);
+    return oct__symmetric_scale(w.n_scales == 1 ? size * *w.at.of(node) : size);
+}
+
+/* Where bytes go, and what names their random bits. `turn`: 128 for excess 128, 0 for s8. */
+struct byte_sink {
+    nodes<uint8_t> q;
+    struct oct__stream stream; /* of the launch's first node */
+    uint32_t turn;
+};
+
+static __device__ inline void write_runs(const byte_sink &to, const weight_scale &w, int node,
+                                         uint32_t e, span within, bool is_wide, float scale,
+                                         run_set &y) {
+    const struct oct__stream stream = stream_at(to.stream, node);
+    const float inverse = oct__symmetric_inverse(scale);
+    const float factor = w.n_scales == 0   ? inverse
+                         : w.n_scales == 1 ? *w.at.of(node) * inverse
+                                           : 1.0F;
+    const uint32_t block = e / TILE * 16U + e % RUN_STEP / 2U;
+    uint8_t *q = to.q.of(node);
+    uint32_t low[4], high[4];
+    oct__philox(&stream, OCT_PHILOX_FEW_ROUNDS, block, low);
+    oct__philox(&stream, OCT_PHILOX_FEW_ROUNDS, block + 1, high);
+    if (w.n_scales > 1) {
+        scale_channels(w, node, e, inverse, y);
+    }
+#pragma unroll
+    for (int r = 0; r < RUNS; r++) {
+        const uint32_t run = e + (uint32_t)r * RUN_STEP;
+        const uint32_t k[RUN] = {low[r] & 0xffffU, low[r] >> 16, high[r] & 0xffffU, high[r] >> 16};
+        int bytes[RUN];
+        for (int i = 0; i < RUN; i++) {
+            bytes[i] = by_chance(held(y.x[r][i] * factor, -127.0F, 127.0F), k[i]);
+        }
+        if (is_wide && within.holds(run)) {
+            *(uint32_t *)(q + run) = join_bytes(bytes) ^ to.turn * 0x01010101U;
+        }
+        for (int i = 0; i < RUN && !is_wide; i++) {
+            if (within.holds(run + (uint32_t)i)) {
+                q[run + (uint32_t)i] = (uint8_t)((uint32_t)bytes[i] ^ to.turn);
+            }
+        }
+    }
+}
+
+static __global__ void __launch_bounds__(BLOCK)
+    find_peaks(parts all, weight_scale w, uint32_t *found) {
+    __shared__ uint32_t room[32];
+    const int node = (int)blockIdx.y;
+    const span within = {0, all.count};
+    uint32_t peak = 0;
+    for (uint32_t tile = blockIdx.x * BLOCK_TILES; tile * TILE < all.count;
+         tile += gridDim.x * BLOCK_TILES) {
+        const uint32_t e = first_run(tile);
+        run_set y;
+        join_runs(all, node, e, within, y);
+        peak = max(peak, run_peak(w, node, e, y));
+    }
+    peak = block_max(peak, room);
+    if (threadIdx.x == 0) {
+        found[(size_t)node * gridDim.x + blockIdx.x] = peak;
+    }
+}
+
+static __global__ void __launch_bounds__(BLOCK)
+    write_gradient(parts all, weight_scale w, const uint32_t *found, int n_found, byte_sink to,
+                   nodes<float> scales) {
+    __shared__ uint32_t room[32];
+    const int node = (int)blockIdx.y;
+    const uint32_t e = first_run(blockIdx.x * BLOCK_TILES);
+    const span within = {0, all.count};
+    run_set y;
+    uint32_t peak = 0;
+    join_runs(all, node, e, within, y);
+    for (int i = (int)threadIdx.x; i < n_found; i += BLOCK) {
+        peak = max(peak, found[(size_t)node * (size_t)n_found + (size_t)i]);
+    }
+    const float scale = gradient_scale(w, node, block_max(peak, room));
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        *scales.of(node) = scale;
+    }
+    write_runs(to, w, node, e, within, all.is_wide, scale, y);
+}
+
+/* A block a sample: its tiles twice, the second time from the cache. */
+enum { SAMPLE_BLOCK = 512, SAMPLE_TILES = SAMPLE_BLOCK / TILE_THREADS };
+
+static __global__ void __launch_bounds__(SAMPLE_BLOCK)
+    write_sample_gradient(parts all, weight_scale w, byte_sink to, nodes<float> scales) {
+    __shared__ uint32_t room[32];
+    const int node = (int)blockIdx.y;
+    const span within = {blockIdx.x * all.sample, (blockIdx.x + 1) * all.sample};
+    const uint32_t first = within.begin / TILE;
+    uint32_t peak = 0;
+    for (uint32_t tile = first; tile * TILE < within.end; tile += SAMPLE_TILES) {
+        run_set y;
+        join_runs(all, node, first_run(tile), within, y);
+        peak = max(peak, run_peak(w, node, first_run(tile), y));
+    }
+    const float scale = gradient_scale(w, node, block_max(peak, room));
+    if (threadIdx.x == 0) {
+        scales.of(node)[blockIdx.x] = scale;
+    }
+    for (uint32_t tile = first; tile * TILE < within.end; tile += SAMPLE_TILES) {
+        run_set y;
+        join_runs(all, node, first_run(tile), within, y);
+        write_runs(to, w, node, first_run(tile), within, all.is_wide, scale, y);
+    }
+}
+
+/* Blocks that look for peaks: every block of the next launch folds what they find. */
+static int peak_blocks(const struct oct__args *args) {
+    const int all = divided_up(oct__tensor_count(&args->t[PART_A]), BLOCK_ELEMENTS);
+    return all < 1024 ? all : 1024;
+}
+
+oct_status oct__cuda_grad_quantize(const struct oct__lane *lane, const struct oct__args *args) {
+    const struct oct__tensor *t = args->t;
+    parts all = parts_of(args);
+    const weight_scale w = {nodes_of<const float>(&t[SCALE_W]), (uint32_t)t[PART_A].c,
+                            (int)oct__tensor_count(&t[SCALE_W])};
+    const byte_sink to = {nodes_of<uint8_t>(&t[Q]),
+                          first_stream(lane, args, OCT_PURPOSE_ROUND_GRADIENT),
+                          t[Q].dtype == OCT_DTYPE_E8 ? (uint32_t)OCT_EXCESS : 0U};
+    const nodes<float> scales = nodes_of<float>(&t[SCALE_Q]);
+    const unsigned n_nodes = (unsigned)lane->form.n_nodes;
+    const cudaStream_t stream = stream_of(lane);
+    uint32_t *found = (uint32_t *)lane->shared_scratch;
+    all.is_wide = all.is_wide && reads_runs(&t[Q]);
+    if (oct__tensor_count(&t[SCALE_Q]) > 1) {
+        launch_kernel(write_sample_gradient, dim3((unsigned)t[PART_A].n, n_nodes), SAMPLE_BLOCK, 0,
+                      stream, all, w, to, scales);
+        return oct__cuda_launched("grad_quantize");
+    }
+    const int n_found = peak_blocks(args);
+    const dim3 grid((unsigned)divided_up(all.count, BLOCK_ELEMENTS), n_nodes);
+    launch_kernel(find_peaks, dim3((unsigned)n_found, n_nodes), BLOCK, 0, stream, all, w, found);
+    launch_kernel(write_gradient, grid, BLOCK, 0, stream, all, w, found, n_found, to, scales);
+    return oct__cuda_launched("grad_quantize");
+}
+
+size_t oct__cuda_quant_grad_scratch(enum oct__op op, const struct oct__lane_form *form,
+                                    const struct oct__args *args) {
+    return op == OCT_OP_GRAD_QUANTIZE
+               ? (size_t)form->n_nodes * (size_t)peak_blocks(args) * sizeof(uint32_t)
+               : 0;
+}
+
+/* --- masks ------------------------------------------------------------------------------------ */
+
+/* Four bytes a thread and turn, or one. */
+template <int WIDE>
+static __global__ void __launch_bounds__(BLOCK)
+    mask_bytes(nodes<const int8_t> from, nodes<const uint8_t> values,
+               nodes<const struct oct__grid> grid, uint32_t count, nodes<int8_t> to) {
+    const int node = (int)blockIdx.y;
+    const float below = WHOLE + grid.of(node)->zero;
+    const int8_t *x = from.of(node);
+    const uint8_t *bytes = values.of(node);
+    int8_t *y = to.of(node);
+    for (size_t e = first_element() * WIDE; e < count; e += element_step() * WIDE) {
+        if constexpr (WIDE == 4) {
+            float lifted[4];
+            uint32_t kept = 0;
+            lift_bytes(load_word(bytes + e), lifted);
+            for (int i = 0; i < 4; i++) {
+                kept |= is_clipped(lifted[i], below) ? 0U : 0xffU << 8 * i;
+            }
+            *(uint32_t *)(y + e) = load_word(x + e) & kept;
+        } else {
+            y[e] = is_clipped(WHOLE + (float)bytes[e], below) ? (int8_t)0 : x[e];
+        }
+    }
+}
+
+oct_status oct__cuda_grad_mask(const struct oct__lane *lane, const struct oct__args *args) {
+    const struct oct__tensor *t = args->t;
+    const uint32_t count = count_of(&t[0]);
+    const bool is_wide =
+        count % 4 == 0 && is_aligned(&t[0], 4) && is_aligned(&t[1], 4) && is_aligned(&t[3], 4);
+    const nodes<const int8_t> x = nodes_of<const int8_t>(&t[0]);
+    const nodes<const uint8_t> bytes = nodes_of<const uint8_t>(&t[1]);
+    const nodes<const struct oct__grid> grid = nodes_of<const struct oct__grid>(&t[2]);
+    const nodes<int8_t> y = nodes_of<int8_t>(&t[3]);
+    if (is_wide) {
+        launch_kernel(mask_bytes<4>, grid_over(lane, count, 4), BLOCK, 0, stream_of(lane), x, bytes,
+                      grid, count, y);
+    } else {
+        launch_kernel(mask_bytes<1>, grid_over(lane, count, 1), BLOCK, 0, stream_of(lane), x, bytes,
+                      grid, count, y);
+    }
+    return oct__cuda_launched("grad_mask");
+}

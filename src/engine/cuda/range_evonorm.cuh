@@ -1,0 +1,959 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* range_evonorm.cuh - Range EvoNorm and its gradient on a GPU, for bytes (norm_u8.cu) and floats
+ * (range.cu) alike: the same sums in the same order, so that both have the same bits.
+ *
+ * Forward:  find_spread   a block a sample: extremes of chunks, which give the scale of each group;
+ *                         for bytes also the extremes of e = x * h(v * x) in each channel
+ *           write_norm    scales to used scales, then y; for bytes the grid of y before that: y
+ *                         rises or falls with e, so its extremes are those of e's ends
+ * Backward: find_gradient a block a sample: dx, sums over rows, then what chunks' extremes get
+ *           fold_sums     the samples' sums
+ *
+ * A thread keeps to one column of words (four channels, or one): its parameters and sums are in
+ * registers. Threads of a *team* lie side by side over a row, or with few channels over the rows of
+ * a warp; each team goes down its own stretch of rows, long enough to stay in a chunk for a while.
+ *
+ *     c = 16: a word is 4 channels, a warp 8 rows       c = 256: a team is 64 threads, one row
+ *
+ *     row 0   0 1 2 3                                   row 0   0 1 2 … 63
+ *     row 1   4 5 6 7  …                                row 1   0 1 2 … 63
+ *
+ * A chunk's extremes meet in shared memory: as places in the order of floats, or where the element
+ * matters with its number below, so that the first of equals wins. A NaN is passed by unless it
+ * comes first in its chunk, as the CPU's comparisons do.
+ *
+ * With more than GROUPS_MOST groups a sample has several blocks: groups do not look at each other.
+ */
+#ifndef OCT_ENGINE_CUDA_RANGE_EVONORM_CUH
+#define OCT_ENGINE_CUDA_RANGE_EVONORM_CUH
+
+#include "engine/cuda/range_values.cuh"
+
+extern "C" {
+#include "kernels/chunks.h"
+}
+
+enum { NORM_BLOCK = 512, GROUPS_MOST = 32, CHUNKS_MOST = 16 };
+enum { TABLE = GROUPS_MOST * CHUNKS_MOST };
+
+#define SIXTH (1.0F / 6.0F)
+
+struct norm_form {
+    int n, hw, c, groups, width; /* width: channels of a group */
+    int n_chunks, length;        /* of a group */
+    int n_parts;                 /* blocks of a sample */
+    float factor, eps;
+};
+
+static inline norm_form norm_form_of(const struct oct__args *args) {
+    const struct oct__tensor *x = &args->t[0];
+    const int groups = args->attr.norm.groups, hw = x->h * x->w, width = x->c / groups;
+    const size_t values = (size_t)hw * (size_t)width, n_chunks = oct__chunk_count(values);
+    const norm_form form = {x->n,
+                            hw,
+                            x->c,
+                            groups,
+                            width,
+                            (int)n_chunks,
+                            (int)(values / n_chunks),
+                            divided_up((size_t)groups, GROUPS_MOST),
+                            oct__range_factor(values / n_chunks),
+                            args->attr.norm.eps};
+    return form;
+}
+
+/* --- where a thread is ------------------------------------------------------------------------ */
+
+/* The part of a sample that a block has: whole groups, `first` being the first of its channels. */
+struct norm_part {
+    int node, sample, group, n_groups, first, channels;
+};
+
+static __device__ inline norm_part norm_part_of(const norm_form &form) {
+    norm_part part;
+    part.node = (int)blockIdx.y;
+    part.sample = (int)blockIdx.x / form.n_parts;
+    part.group = (int)blockIdx.x % form.n_parts * GROUPS_MOST;
+    part.n_groups = min((int)GROUPS_MOST, form.groups - part.group);
+    part.first = part.group * form.width;
+    part.channels = part.n_groups * form.width;
+    return part;
+}
+
+/* A thread's place among the words of a row, from word `begin` on, and its rows. */
+struct place {
+    bool is_warp;   /* a team is a warp */
+    bool is_active; /* has rows */
+    int words;      /* of a row that the block has at a time */
+    int team, n_teams;
+    int word;           /* of the thread, from `begin` */
+    int row, end, step; /* of the thread */
+};
+
+static __device__ inline place place_of(int begin, int all_words, int hw) {
+    const int thread = (int)threadIdx.x;
+    place p;
+    p.words = min(all_words - begin, (int)NORM_BLOCK);
+    p.is_warp = p.words <= 32 && 32 % p.words == 0;
+    const int size = p.is_warp ? 32 : p.words;
+    p.step = size / p.words;
+    p.team = thread / size;
+    p.n_teams = NORM_BLOCK / size;
+    p.word = thread % size % p.words;
+    const int each = ((hw + p.n_teams - 1) / p.n_teams + p.step - 1) / p.step * p.step;
+    p.row = p.team * each + thread % size / p.words;
+    p.end = min(hw, p.team * each + each);
+    p.is_active = p.team < p.n_teams && p.row < p.end;
+    return p;
+}
+
+/* The same number, but one that the compiler cannot work out beforehand: what is needed once a chunk
+ * must not hold registers through the rows. */
+static __device__ inline int later(int number) {
+    asm volatile("" : "+r"(number));
+    return number;
+}
+
+/* A channel's values in its group are numbered from here, row by row. */
+static __device__ inline int channel_base(const norm_form &form, int channel) {
+    return channel % form.width * form.hw;
+}
+
+/* Which chunk of its group a row of the channel is in, and the row where that ends. */
+static __device__ inline int chunk_of(const norm_form &form, int channel, int row) {
+    return (channel_base(form, channel) + row) / form.length;
+}
+
+static __device__ inline int chunk_end(const norm_form &form, int channel, int row) {
+    return (chunk_of(form, channel, row) + 1) * form.length - channel_base(form, channel);
+}
+
+/* Its place in the block's table. */
+static __device__ inline int chunk_at(const norm_form &form, int channel, int row) {
+    return channel / form.width * form.n_chunks + chunk_of(form, channel, row);
+}
+
+/* The element of a sample that is value `value` of a group. */
+static __device__ inline uint32_t element_of(const norm_form &form, int group, uint32_t value) {
+    const uint32_t hw = (uint32_t)form.hw;
+    return value % hw * (uint32_t)form.c + (uint32_t)(group * form.width) + value / hw;
+}
+
+static __device__ inline uint32_t element_at(const norm_form &form, int row, uint32_t channel) {
+    return (uint32_t)row * (uint32_t)form.c + channel;
+}
+
+/* The first row after `row` at which one of a thread's chunks ends. */
+template <int WIDE>
+static __device__ inline int stretch_end(const norm_form &form, int channel, int row, int end) {
+    for (int i = 0; i < WIDE; i++) {
+        end = min(end, chunk_end(form, channel + i, row));
+    }
+    return end;
+}
+
+/* Whether all lanes of a team that is a warp are in the same chunks with their last rows, those without
+ * rows apart: then they can meet before shared memory. All of the block's lanes are here. */
+template <int WIDE>
+static __device__ inline bool in_step(const norm_form &form, const place &p, int channel, int row) {
+    bool same = p.is_warp;
+    if (p.is_warp) {
+        for (int i = 0; i < WIDE; i++) {
+            const int chunk = chunk_of(form, channel + i, row);
+            const int first = __shfl_sync(ALL_LANES, chunk, p.word);
+            same = same && (!p.is_active || chunk == first);
+        }
+        same = __all_sync(ALL_LANES, same);
+    }
+    return same;
+}
+
+/* t held to [0, 1], for t = (v * x) / 6 + 1/2; a NaN gives 0. */
+static __device__ inline float gate(float t) {
+    return __saturatef(t);
+}
+
+/* --- the spread of chunks --------------------------------------------------------------------- */
+
+struct spread_room {
+    int low[TABLE], high[TABLE]; /* places in the order of floats */
+};
+
+/* Extremes of e in the columns of a row's words. */
+template <int COLUMNS> struct peak_room { extremes column[COLUMNS]; };
+
+/* What a thread has found in its channels. */
+template <int WIDE> struct found_spread {
+    float low[WIDE], high[WIDE];
+
+    __device__ void begin(int i) {
+        low[i] = INFINITY;
+        high[i] = -INFINITY;
+    }
+    __device__ void leave(int i, int at, spread_room &room) const {
+        atomicMin(&room.low[at], oct__float_order(low[i]));
+        atomicMax(&room.high[at], oct__float_order(high[i]));
+    }
+    __device__ void leave_all(const norm_form &form, const place &p, int channel, int row,
+                              spread_room &room) {
+        const bool together = in_step<WIDE>(form, p, channel, row);
+        for (int d = p.words; together && d < 32; d *= 2) {
+            for (int i = 0; i < WIDE; i++) {
+                low[i] = fminf(low[i], __shfl_xor_sync(ALL_LANES, low[i], d));
+                high[i] = fmaxf(high[i], __shfl_xor_sync(ALL_LANES, high[i], d));
+            }
+        }
+        if (p.is_active && (!together || (int)threadIdx.x % 32 < p.words)) {
+            for (int i = 0; i < WIDE; i++) {
+                leave(i, chunk_at(form, channel + i, row), room);
+            }
+        }
+    }
+};
+
+/* Of e, over the block's rows. */
+template <int WIDE>
+static __device__ inline void leave_peaks(const place &p, float low[WIDE], float high[WIDE],
+                                          extremes *column) {
+    for (int d = p.words; p.is_warp && d < 32; d *= 2) {
+        for (int i = 0; i < WIDE; i++) {
+            low[i] = fminf(low[i], __shfl_xor_sync(ALL_LANES, low[i], d));
+            high[i] = fmaxf(high[i], __shfl_xor_sync(ALL_LANES, high[i], d));
+        }
+    }
+    if (p.is_active && (!p.is_warp || (int)threadIdx.x % 32 < p.words)) {
+        for (int i = 0; i < WIDE; i++) {
+            atomicMin(&column[p.word * WIDE + i].lo, oct__float_order(low[i]));
+            atomicMax(&column[p.word * WIDE + i].hi, oct__float_order(high[i]));
+        }
+    }
+}
+
+enum { ROWS = 4 }; /* loaded before the first is used */
+
+/* A thread's rows of its word, which begins at channel `channel` of the block's part; `first` is
+ * that channel's place in the sample. */
+template <int WIDE, bool PEAKS, typename View>
+static __device__ inline void sweep_spread(const View &x, const norm_form &form, const place &p,
+                                           int channel, uint32_t first, const float v[WIDE],
+                                           spread_room &room, extremes *column) {
+    found_spread<WIDE> found;
+    float e_low[WIDE], e_high[WIDE];
+    for (int i = 0; i < WIDE; i++) {
+        found.begin(i);
+        e_low[i] = INFINITY;
+        e_high[i] = -INFINITY;
+    }
+    const int end = p.is_active ? p.end : 0;
+    int from = p.row; /* of a stretch of rows in which no chunk ends */
+    for (int row = from; row < end;) {
+        const int until = stretch_end<WIDE>(form, later(channel), row, end);
+        from = row;
+        while (row < until) {
+            typename View::template raw<WIDE> raw[ROWS];
+#pragma unroll
+            for (int u = 0; u < ROWS; u++) {
+                if (row + u * p.step < until) {
+                    raw[u] = x.template load<WIDE>(element_at(form, row + u * p.step, first));
+                }
+            }
+#pragma unroll
+            for (int u = 0; u < ROWS && row < until; u++, row += p.step) {
+                float lifted[WIDE];
+                x.template lift<WIDE>(raw[u], lifted);
+                for (int i = 0; i < WIDE; i++) {
+                    const float value = x.value(lifted[i]);
+                    found.low[i] = fminf(found.low[i], value);
+                    found.high[i] = fmaxf(found.high[i], value);
+                    if constexpr (PEAKS) {
+                        const float e = value * gate((v[i] * value) * SIXTH + 0.5F);
+                        e_low[i] = fminf(e_low[i], e);
+                        e_high[i] = fmaxf(e_high[i], e);
+                    }
+                }
+            }
+        }
+        for (int i = 0; i < WIDE && row < end; i++) {
+            const int own = later(channel + i);
+            if (row >= chunk_end(form, own, from)) {
+                found.leave(i, chunk_at(form, own, from), room);
+                found.begin(i);
+            }
+        }
+    }
+    __syncwarp();
+    found.leave_all(form, p, later(channel), from, room);
+    if constexpr (PEAKS) {
+        leave_peaks<WIDE>(p, e_low, e_high, column);
+    }
+}
+
+/* Chunks' extremes as floats, those of a chunk that begins with a NaN being NaN. */
+template <typename View>
+static __device__ inline void settle_chunks(const View &x, const norm_form &form,
+                                            const norm_part &part, spread_room &room) {
+    for (int i = (int)threadIdx.x; i < part.n_groups * form.n_chunks; i += NORM_BLOCK) {
+        const uint32_t value = (uint32_t)(i % form.n_chunks * form.length);
+        const bool is_nan = x.is_nan(element_of(form, part.group + i / form.n_chunks, value));
+        room.low[i] = __float_as_int(is_nan ? NAN : float_at(room.low[i]));
+        room.high[i] = __float_as_int(is_nan ? NAN : float_at(room.high[i]));
+    }
+}
+
+static __device__ inline float spread_of(const norm_form &form, const spread_room &room,
+                                         int group) {
+    float high = 0.0F, low = 0.0F;
+    for (int k = 0; k < form.n_chunks; k++) {
+        high += __int_as_float(room.high[group * form.n_chunks + k]);
+        low += __int_as_float(room.low[group * form.n_chunks + k]);
+    }
+    return high / (float)form.n_chunks - low / (float)form.n_chunks;
+}
+
+/* PEAKS: the extremes of e go to peaks, [node][sample][channel]. */
+template <typename Values, int WIDE, bool PEAKS>
+static __global__ void __launch_bounds__(NORM_BLOCK, Values::has_bytes ? 2 : 1)
+    find_spread(Values values, norm_form form, nodes<const float> slopes, nodes<float> scales,
+                float2 *peaks) {
+    __shared__ spread_room room;
+    __shared__ peak_room<PEAKS ? WIDE * NORM_BLOCK : 1> peak;
+    const norm_part part = norm_part_of(form);
+    const size_t sample = (size_t)part.sample * (size_t)form.hw * (size_t)form.c;
+    const auto x = values.of(part.node, sample);
+    const int words = part.channels / WIDE;
+    for (int i = (int)threadIdx.x; i < part.n_groups * form.n_chunks; i += NORM_BLOCK) {
+        room.low[i] = INT_MAX;
+        room.high[i] = INT_MIN;
+    }
+    for (int begin = 0; begin < words; begin += NORM_BLOCK) {
+        const place p = place_of(begin, words, form.hw);
+        const int channel = (begin + p.word) * WIDE;
+        float v[WIDE];
+        for (int i = 0; i < WIDE; i++) {
+            v[i] = PEAKS ? slopes.of(part.node)[part.first + channel + i] : 0.0F;
+        }
+        for (int j = (int)threadIdx.x; PEAKS && j < p.words * WIDE; j += NORM_BLOCK) {
+            peak.column[j] = no_extremes();
+        }
+        __syncthreads();
+        sweep_spread<WIDE, PEAKS>(x, form, p, channel, (uint32_t)(part.first + channel), v, room,
+                                  peak.column);
+        __syncthreads();
+        for (int j = (int)threadIdx.x; PEAKS && j < p.words * WIDE; j += NORM_BLOCK) {
+            const extremes e = peak.column[j];
+            const size_t row = (size_t)part.node * (size_t)form.n + (size_t)part.sample;
+            peaks[row * (size_t)form.c + (size_t)(part.first + begin * WIDE + j)] =
+                x.is_lost() ? make_float2(NAN, NAN) : make_float2(float_at(e.lo), float_at(e.hi));
+        }
+    }
+    settle_chunks(x, form, part, room);
+    __syncthreads();
+    const int group = (int)threadIdx.x;
+    if (group < part.n_groups) {
+        const float spread = x.shown(spread_of(form, room, group));
+        scales.of(part.node)[part.sample * form.groups + part.group + group] =
+            1.0F / (spread * form.factor + form.eps);
+    }
+}
+
+/* --- y ---------------------------------------------------------------------------------------- */
+
+/* What y = (gamma * e) * used + beta is made of besides x. */
+struct norm_params {
+    nodes<const float> gamma, beta, v;
+    nodes<const float> scale;
+    nodes<float> used;
+    bool moves_scale; /* used: one of 256 steps, not scale itself */
+};
+
+static __device__ inline float norm_of(float gamma, float e, float used, float beta) {
+    return (gamma * e) * used + beta;
+}
+
+/* From scales to used scales: all of a node's, found by the whole block. */
+static __device__ inline vector_steps scale_steps(const norm_form &form, const norm_params &of,
+                                                  int node, extremes room[32]) {
+    const vector_steps same = {0.0F, 0.0F, 0.0F, 0.0F};
+    return of.moves_scale ? vector_steps_of(form.n * form.groups, of.scale.of(node), room) : same;
+}
+
+/* The extremes of y in channel `channel` of sample `sample`. */
+static __device__ inline extremes channel_ends(const norm_form &form, const norm_params &of,
+                                               const vector_steps &steps, int node, int sample,
+                                               int channel, const float2 *peaks) {
+    const size_t row = (size_t)node * (size_t)form.n + (size_t)sample;
+    const float2 e = peaks[row * (size_t)form.c + (size_t)channel];
+    const float used = steps.at(of.scale.of(node)[sample * form.groups + channel / form.width]);
+    const float gamma = of.gamma.of(node)[channel], beta = of.beta.of(node)[channel];
+    extremes ends = no_extremes();
+    ends.add(norm_of(gamma, e.x, used, beta));
+    ends.add(norm_of(gamma, e.y, used, beta));
+    return ends;
+}
+
+/* Of samples first … first + count - 1. Neighbouring lanes that have the same sample meet before
+ * shared memory: as many as the power of two in the number of channels. */
+static __device__ inline void fill_samples(const norm_form &form, const norm_params &of,
+                                           const vector_steps &steps, int node, const float2 *peaks,
+                                           int first, int count, extremes *sample) {
+    const int thread = (int)threadIdx.x, threads = (int)blockDim.x, all = count * form.c;
+    const int together = min(form.c & -form.c, 32);
+    for (int i = thread; i < count; i += threads) {
+        sample[i] = no_extremes();
+    }
+    __syncthreads();
+    for (int begin = 0; begin < all; begin += threads) {
+        const int at = begin + thread, s = at / form.c;
+        extremes ends = no_extremes();
+        if (at < all) {
+            ends = channel_ends(form, of, steps, node, first + s, at % form.c, peaks);
+        }
+        for (int d = together / 2; d > 0; d /= 2) {
+            const extremes other = {__shfl_xor_sync(ALL_LANES, ends.lo, d),
+                                    __shfl_xor_sync(ALL_LANES, ends.hi, d)};
+            ends.add(other);
+        }
+        if (at < all && thread % together == 0) {
+            atomicMin(&sample[s].lo, ends.lo);
+            atomicMax(&sample[s].hi, ends.hi);
+        }
+    }
+}
+
+/* What write_norm leaves: floats, bytes rounded to the nearest, bytes rounded by chance. */
+enum norm_out { OUT_FLOATS, OUT_NEAREST, OUT_CHANCE };
+
+/* What it needs for bytes: the extremes of e, or where `found` is not NULL those of samples. */
+struct norm_bytes {
+    const float2 *peaks;
+    const extremes *found;
+    grid_rule rule;
+    nodes<uint8_t> q;
+    struct oct__stream stream;
+    bool is_aligned;
+};
+
+static __device__ inline struct oct__grid norm_grid(const norm_form &form, const norm_params &of,
+                                                    const vector_steps &steps,
+                                                    const norm_bytes &bytes, int node,
+                                                    fold_room &room) {
+    return choose_grid(
+        bytes.rule, node, blockIdx.x == 0,
+        [&](int first, int count, extremes *sample) {
+            if (bytes.found == NULL) {
+                fill_samples(form, of, steps, node, bytes.peaks, first, count, sample);
+                return;
+            }
+            for (int i = (int)threadIdx.x; i < count; i += BLOCK) {
+                sample[i] = bytes.found[(size_t)node * (size_t)form.n + (size_t)(first + i)];
+            }
+        },
+        room);
+}
+
+template <int WIDE, bool CHANCE>
+static __device__ inline void put_bytes(const norm_bytes &bytes, int node, uint32_t at,
+                                        const struct oct__grid &grid, const float y[WIDE]) {
+    const borders b = borders_of(grid.zero);
+    uint8_t *q = bytes.q.of(node) + at;
+    uint32_t k[4];
+    int byte[WIDE];
+    if constexpr (CHANCE) {
+        const struct oct__stream stream = stream_at(bytes.stream, node);
+        if constexpr (WIDE == 4) {
+            draw_four(stream, at, k);
+        } else {
+            k[0] = draw_one(stream, at);
+        }
+    }
+    for (int i = 0; i < WIDE; i++) {
+        const float t = held(y[i] * grid.inverse, b.low, b.high);
+        byte[i] = (CHANCE ? by_chance(t, k[i]) : nearest(t)) + b.zero;
+    }
+    if constexpr (WIDE == 4) {
+        if (bytes.is_aligned) {
+            *(uint32_t *)q = join_bytes(byte);
+            return;
+        }
+    }
+    for (int i = 0; i < WIDE; i++) {
+        q[i] = (uint8_t)byte[i];
+    }
+}
+
+/* A block has `rows` rows of a sample, and a thread no more than NORM_ROWS of them. */
+enum { NORM_ROWS = 8 };
+
+static inline int norm_rows(const norm_form &form, int wide) {
+    const int words = form.c / wide;
+    return NORM_ROWS * (words < BLOCK ? BLOCK / words : 1);
+}
+
+/* x is loaded before the scales and extremes are folded, which takes as long. */
+template <typename Values, int WIDE, int OUT>
+static __global__ void __launch_bounds__(BLOCK, Values::has_bytes ? 4 : 2)
+    write_norm(Values values, norm_form form, norm_params of, norm_bytes bytes, float_sink floats,
+               int n_pieces, int rows) {
+    __shared__ extremes room[32];
+    __shared__ fold_room fold;
+    const int node = (int)blockIdx.y, sample = (int)blockIdx.x / n_pieces;
+    const int piece = (int)blockIdx.x % n_pieces, end = min(form.hw, (piece + 1) * rows);
+    const uint32_t before = (uint32_t)sample * (uint32_t)form.hw * (uint32_t)form.c;
+    const int words = form.c / WIDE;
+    const auto x = values.of(node, before);
+    const float *scale = of.scale.of(node) + sample * form.groups;
+    vector_steps steps = {};
+    struct oct__grid grid = {};
+    for (int begin = 0; begin < words; begin += BLOCK) {
+        const int here = min(words - begin, (int)BLOCK), step = BLOCK / here;
+        const int channel = (begin + (int)threadIdx.x % here) * WIDE;
+        const int row =
+            (int)threadIdx.x / here < step ? piece * rows + (int)threadIdx.x / here : end;
+        typename decltype(x)::template raw<WIDE> raw[NORM_ROWS];
+#pragma unroll
+        for (int u = 0; u < NORM_ROWS; u++) {
+            if (row + u * step < end) {
+                raw[u] = x.template load<WIDE>((uint32_t)(row + u * step) * (uint32_t)form.c +
+                                               (uint32_t)channel);
+            }
+        }
+        if (begin == 0) {
+            steps = scale_steps(form, of, node, room);
+            if constexpr (OUT != OUT_FLOATS) {
+                grid = norm_grid(form, of, steps, bytes, node, fold);
+            }
+        }
+        float gamma[WIDE], beta[WIDE], v[WIDE], used[WIDE];
+        for (int i = 0; i < WIDE; i++) {
+            gamma[i] = of.gamma.of(node)[channel + i];
+            beta[i] = of.beta.of(node)[channel + i];
+            v[i] = of.v.of(node)[channel + i];
+            used[i] = steps.at(scale[(channel + i) / form.width]);
+        }
+#pragma unroll
+        for (int u = 0; u < NORM_ROWS; u++) {
+            if (row + u * step >= end) {
+                break;
+            }
+            const uint32_t at =
+                before + (uint32_t)(row + u * step) * (uint32_t)form.c + (uint32_t)channel;
+            float y[WIDE];
+            x.template lift<WIDE>(raw[u], y);
+            for (int i = 0; i < WIDE; i++) {
+                const float value = x.value(y[i]);
+                const float e = value * gate((v[i] * value) * SIXTH + 0.5F);
+                y[i] = norm_of(gamma[i], e, used[i], beta[i]);
+            }
+            if constexpr (OUT == OUT_FLOATS) {
+                floats.of(node, 0).template put<WIDE>(at, y);
+            } else {
+                put_bytes<WIDE, OUT == OUT_CHANCE>(bytes, node, at, grid, y);
+            }
+        }
+    }
+    for (int g = (int)threadIdx.x; piece == 0 && g < form.groups; g += BLOCK) {
+        of.used.of(node)[sample * form.groups + g] = steps.at(scale[g]);
+    }
+}
+
+/* --- the gradient ----------------------------------------------------------------------------- */
+
+/* Sums of a sample, [node][sample][quantity][channel]: what it adds to dgamma, dbeta, dv. */
+enum { N_SUMS = 3 };
+
+struct grad_params {
+    nodes<const float> gamma, v, scale, used;
+    bool has_mask;
+};
+
+typedef unsigned long long key; /* a float's place above, its value's number below */
+
+struct grad_room {
+    key low[TABLE], high[TABLE];
+    float total[GROUPS_MOST]; /* D of kernels.def */
+};
+
+/* What a thread has found in its channels: the extremes and their rows. Of bytes a number holds both,
+ * the byte above and the row, turned around for the largest, in 24 bits below. */
+template <int WIDE> struct byte_ends {
+    uint32_t low[WIDE], high[WIDE];
+
+    __device__ void begin(int i, int) {
+        low[i] = UINT32_MAX;
+        high[i] = 0;
+    }
+    static __device__ uint32_t above(raw_bytes<4> raw, int i, uint32_t row) {
+        return __byte_perm(raw.word, row, 0x0654U | (uint32_t)i << 12);
+    }
+    static __device__ uint32_t above(raw_bytes<1> raw, int, uint32_t row) {
+        return (uint32_t)raw.byte << 24 | (row & 0xffffffU);
+    }
+    __device__ void add(int i, raw_bytes<WIDE> raw, float, int row) {
+        low[i] = min(low[i], above(raw, i, (uint32_t)row));
+        high[i] = max(high[i], above(raw, i, ~(uint32_t)row));
+    }
+    /* Over a warp's lanes that have the same channels. */
+    __device__ void meet(int i, const place &p) {
+        for (int d = p.words; d < 32; d *= 2) {
+            low[i] = min(low[i], __shfl_xor_sync(ALL_LANES, low[i], d));
+            high[i] = max(high[i], __shfl_xor_sync(ALL_LANES, high[i], d));
+        }
+    }
+    __device__ key low_key(int i, uint32_t base) const {
+        return (key)(low[i] >> 24) << 32 | (base + (low[i] & 0xffffffU));
+    }
+    __device__ key high_key(int i, uint32_t base) const {
+        return (key)(high[i] >> 24) << 32 | (UINT32_MAX - (base + (~high[i] & 0xffffffU)));
+    }
+};
+
+/* A number that grows with a float; both zeros are the same. */
+static __device__ inline uint32_t rank_of(float x) {
+    return (uint32_t)oct__float_order(x + 0.0F) ^ 0x80000000U;
+}
+
+/* The first row of the lanes that have the extreme. */
+static __device__ inline int first_row(const place &p, bool has_it, int row) {
+    row = has_it ? row : INT_MAX;
+    for (int d = p.words; d < 32; d *= 2) {
+        row = min(row, __shfl_xor_sync(ALL_LANES, row, d));
+    }
+    return row;
+}
+
+template <int WIDE> struct float_ends {
+    float low[WIDE], high[WIDE];
+    int low_row[WIDE], high_row[WIDE];
+
+    __device__ void begin(int i, int row) {
+        low[i] = INFINITY;
+        high[i] = -INFINITY;
+        low_row[i] = high_row[i] = row;
+    }
+    __device__ void add(int i, raw_floats<WIDE>, float x, int row) {
+        if (x > high[i]) {
+            high[i] = x;
+            high_row[i] = row;
+        }
+        if (x < low[i]) {
+            low[i] = x;
+            low_row[i] = row;
+        }
+    }
+    __device__ void meet(int i, const place &p) {
+        float least = low[i], largest = high[i];
+        for (int d = p.words; d < 32; d *= 2) {
+            least = fminf(least, __shfl_xor_sync(ALL_LANES, least, d));
+            largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, d));
+        }
+        low_row[i] = first_row(p, p.is_active && low[i] == least, low_row[i]);
+        high_row[i] = first_row(p, p.is_active && high[i] == largest, high_row[i]);
+        low[i] = least;
+        high[i] = largest;
+    }
+    __device__ key low_key(int i, uint32_t base) const {
+        return (key)rank_of(low[i]) << 32 | (base + (uint32_t)low_row[i]);
+    }
+    __device__ key high_key(int i, uint32_t base) const {
+        return (key)rank_of(high[i]) << 32 | (UINT32_MAX - (base + (uint32_t)high_row[i]));
+    }
+};
+
+template <typename Ends>
+static __device__ inline void leave_ends(const norm_form &form, int i, int channel, int row,
+                                         const Ends &found, grad_room &room) {
+    const int at = chunk_at(form, channel, row);
+    const uint32_t base = (uint32_t)channel_base(form, channel);
+    atomicMin(&room.low[at], found.low_key(i, base));
+    atomicMax(&room.high[at], found.high_key(i, base));
+}
+
+template <int WIDE, typename Ends>
+static __device__ inline void leave_all_ends(const norm_form &form, const place &p, int channel,
+                                             int row, Ends &found, grad_room &room) {
+    const bool together = in_step<WIDE>(form, p, channel, row);
+    for (int i = 0; together && i < WIDE; i++) {
+        found.meet(i, p);
+    }
+    if (p.is_active && (!together || (int)threadIdx.x % 32 < p.words)) {
+        for (int i = 0; i < WIDE; i++) {
+            leave_ends(form, i, channel + i, row, found, room);
+        }
+    }
+}
+
+/* An element's part in everything: the column's sums, and dx without a share. */
+struct element_grad {
+    float dx, q, u;
+};
+
+static __device__ inline element_grad grad_of(float x, float dy, float v, float scaled_gamma) {
+    const float a = v * x, t = a * SIXTH + 0.5F, h = gate(t);
+    const float slope = t == h ? SIXTH : 0.0F; /* t is in [0, 1] */
+    const element_grad g = {(scaled_gamma * dy) * (h + a * slope), dy * (x * h),
+                            (dy * x) * (x * slope)};
+    return g;
+}
+
+/* Sums of P, Q and U over a thread's rows; see kernels.def. */
+template <int WIDE> struct found_sums { float p[WIDE], q[WIDE], u[WIDE]; };
+
+enum { GRAD_ROWS = 2 };
+
+template <int WIDE, typename View, typename Grads, typename Sink>
+static __device__ inline void sweep_gradient(const View &x, const Grads &dy, const Sink &dx,
+                                             const norm_form &form, int begin, int words,
+                                             int channel, uint32_t first, const float v[WIDE],
+                                             const float scaled_gamma[WIDE], bool has_mask,
+                                             found_sums<WIDE> &sums, grad_room &room) {
+    const place p = place_of(begin, words, form.hw);
+    typename View::template ends<WIDE> found;
+    for (int i = 0; i < WIDE; i++) {
+        found.begin(i, p.row);
+        sums.p[i] = sums.q[i] = sums.u[i] = 0.0F;
+    }
+    const int end = p.is_active ? p.end : 0;
+    int from = p.row; /* of a stretch of rows in which no chunk ends */
+    for (int row = from; row < end;) {
+        const int until = stretch_end<WIDE>(form, later(channel), row, end);
+        from = row;
+        while (row < until) {
+            typename View::template raw<WIDE> raw_x[GRAD_ROWS];
+            typename Grads::template raw<WIDE> raw_dy[GRAD_ROWS];
+#pragma unroll
+            for (int r = 0; r < GRAD_ROWS; r++) {
+                if (row + r * p.step < until) {
+                    const uint32_t at = element_at(form, row + r * p.step, first);
+                    raw_x[r] = x.template load<WIDE>(at);
+                    raw_dy[r] = dy.template load<WIDE>(at);
+                }
+            }
+#pragma unroll
+            for (int r = 0; r < GRAD_ROWS && row < until; r++, row += p.step) {
+                float lifted[WIDE], d[WIDE];
+                x.template lift<WIDE>(raw_x[r], lifted);
+                dy.values(raw_dy[r], d);
+                for (int i = 0; i < WIDE; i++) {
+                    const float value = x.value(lifted[i]);
+                    const element_grad g = grad_of(value, d[i], v[i], scaled_gamma[i]);
+                    found.add(i, raw_x[r], value, row);
+                    sums.p[i] += d[i];
+                    sums.q[i] += g.q;
+                    sums.u[i] += g.u;
+                    d[i] = has_mask && x.was_clipped(lifted[i]) ? 0.0F : g.dx;
+                }
+                dx.template put<WIDE>(element_at(form, row, first), d);
+            }
+        }
+        for (int i = 0; i < WIDE && row < end; i++) {
+            const int own = later(channel + i);
+            if (row >= chunk_end(form, own, from)) {
+                leave_ends(form, i, own, from, found, room);
+                found.begin(i, row);
+            }
+        }
+    }
+    __syncwarp();
+    leave_all_ends<WIDE>(form, place_of(later(begin), words, form.hw), later(channel), from, found,
+                         room);
+}
+
+/* Each team's sums, [quantity][team][column]. */
+template <int WIDE>
+static __device__ inline void leave_sums(const place &p, found_sums<WIDE> &sums,
+                                         float (*team)[WIDE * NORM_BLOCK]) {
+    for (int d = p.words; p.is_warp && d < 32; d *= 2) {
+        for (int i = 0; i < WIDE; i++) {
+            sums.p[i] += __shfl_xor_sync(ALL_LANES, sums.p[i], d);
+            sums.q[i] += __shfl_xor_sync(ALL_LANES, sums.q[i], d);
+            sums.u[i] += __shfl_xor_sync(ALL_LANES, sums.u[i], d);
+        }
+    }
+    const bool is_first = !p.is_warp || (int)threadIdx.x % 32 < p.words;
+    for (int i = 0; p.team < p.n_teams && is_first && i < WIDE; i++) {
+        const int at = (p.team * p.words + p.word) * WIDE + i;
+        team[0][at] = sums.q[i];
+        team[1][at] = sums.p[i];
+        team[2][at] = sums.u[i];
+    }
+}
+
+/* The columns' sums go to `sums`, gamma * Q of each to where the first team's Q was. */
+template <int WIDE>
+static __device__ inline void fold_teams(const norm_form &form, const norm_part &part,
+                                         const grad_params &of, const place &p, int begin,
+                                         float (*team)[WIDE * NORM_BLOCK], float *found) {
+    const size_t row = (size_t)part.node * (size_t)form.n + (size_t)part.sample;
+    float *sums = found + row * N_SUMS * (size_t)form.c;
+    const float *used = of.used.of(part.node) + part.sample * form.groups;
+    for (int j = (int)threadIdx.x; j < p.words * WIDE; j += NORM_BLOCK) {
+        const int channel = part.first + begin * WIDE + j;
+        float sum[N_SUMS] = {0.0F, 0.0F, 0.0F};
+        for (int t = 0; t < p.n_teams; t++) {
+            for (int i = 0; i < N_SUMS; i++) {
+                sum[i] += team[i][t * p.words * WIDE + j];
+            }
+        }
+        const float gamma = of.gamma.of(part.node)[channel], u = used[channel / form.width];
+        sums[channel] = sum[0] * u;
+        sums[form.c + channel] = sum[1];
+        sums[2 * form.c + channel] = (gamma * u) * sum[2];
+        team[0][j] = gamma * sum[0];
+    }
+}
+
+/* Adds the groups' columns to their totals: a warp a group. */
+static __device__ inline void add_totals(const norm_form &form, const norm_part &part, int begin,
+                                         int columns, const float *column, grad_room &room) {
+    for (int g = (int)threadIdx.x / 32; g < part.n_groups; g += NORM_BLOCK / 32) {
+        const int first = max(g * form.width - begin, 0);
+        const int end = min((g + 1) * form.width - begin, columns);
+        float sum = 0.0F;
+        for (int j = first + (int)threadIdx.x % 32; j < end; j += 32) {
+            sum += column[j];
+        }
+        for (int d = 16; d > 0; d /= 2) {
+            sum += __shfl_xor_sync(ALL_LANES, sum, d);
+        }
+        if (threadIdx.x % 32 == 0) {
+            room.total[g] += sum;
+        }
+    }
+}
+
+/* dx at an element that gets a share: floats have it already; bytes make it anew, for what was
+ * rounded to bf16 cannot be added to. */
+template <typename Values, typename View, typename Grads, typename Sink>
+static __device__ inline void give_share(const norm_form &form, const norm_part &part,
+                                         const grad_params &of, const View &x, const Grads &dy,
+                                         const Sink &dx, uint32_t at, float share) {
+    if constexpr (Values::has_bytes) {
+        const int channel = (int)(at % (uint32_t)form.c);
+        const float lifted = x.lifted_at(at);
+        const float used = of.used.of(part.node)[part.sample * form.groups + channel / form.width];
+        const element_grad g = grad_of(x.value(lifted), dy.one(at), of.v.of(part.node)[channel],
+                                       of.gamma.of(part.node)[channel] * used);
+        const float sum = of.has_mask && x.was_clipped(lifted) ? 0.0F : g.dx + share;
+        dx.template put<1>(at, &sum);
+    } else {
+        dx.add(at, share);
+    }
+}
+
+/* Every chunk's first largest value gets its group's share, its first smallest gives it. */
+template <typename Values, typename View, typename Grads, typename Sink>
+static __device__ inline void give_shares(const norm_form &form, const norm_part &part,
+                                          const grad_params &of, const View &x, const Grads &dy,
+                                          const Sink &dx, const grad_room &room) {
+    const float *scale = of.scale.of(part.node) + part.sample * form.groups;
+    for (int i = (int)threadIdx.x; i < part.n_groups * form.n_chunks; i += NORM_BLOCK) {
+        const int group = i / form.n_chunks;
+        const uint32_t first = (uint32_t)(i % form.n_chunks * form.length);
+        const uint32_t low = (uint32_t)room.low[i], high = UINT32_MAX - (uint32_t)room.high[i];
+        if (low == high || x.is_nan(element_of(form, part.group + group, first))) {
+            continue;
+        }
+        const float s = scale[part.group + group];
+        const float share = -((room.total[group] * (s * s)) * form.factor) / (float)form.n_chunks;
+        give_share<Values>(form, part, of, x, dy, dx, element_of(form, part.group + group, high),
+                           share);
+        give_share<Values>(form, part, of, x, dy, dx, element_of(form, part.group + group, low),
+                           -share);
+    }
+}
+
+template <typename Values, typename Grads, typename Sink, int WIDE>
+static __global__ void __launch_bounds__(NORM_BLOCK, Values::has_bytes ? 2 : 1)
+    find_gradient(Values values, Grads grads, Sink sink, norm_form form, grad_params of,
+                  float *found) {
+    __shared__ grad_room room;
+    __shared__ float team[N_SUMS][WIDE * NORM_BLOCK];
+    const norm_part part = norm_part_of(form);
+    const size_t sample = (size_t)part.sample * (size_t)form.hw * (size_t)form.c;
+    const auto x = values.of(part.node, sample);
+    const auto dy = grads.of(part.node, part.sample, sample);
+    const auto dx = sink.of(part.node, sample);
+    const float *used = of.used.of(part.node) + part.sample * form.groups;
+    const int words = part.channels / WIDE;
+    for (int i = (int)threadIdx.x; i < part.n_groups * form.n_chunks; i += NORM_BLOCK) {
+        room.low[i] = ~(key)0;
+        room.high[i] = 0;
+    }
+    for (int g = (int)threadIdx.x; g < part.n_groups; g += NORM_BLOCK) {
+        room.total[g] = 0.0F;
+    }
+    for (int begin = 0; begin < words; begin += NORM_BLOCK) {
+        const int channel = (begin + place_of(begin, words, form.hw).word) * WIDE;
+        float v[WIDE], scaled_gamma[WIDE];
+        found_sums<WIDE> own;
+        for (int i = 0; i < WIDE; i++) {
+            const int at = part.first + channel + i;
+            v[i] = of.v.of(part.node)[at];
+            scaled_gamma[i] = of.gamma.of(part.node)[at] * used[at / form.width];
+        }
+        __syncthreads();
+        sweep_gradient<WIDE>(x, dy, dx, form, begin, words, channel,
+                             (uint32_t)(part.first + channel), v, scaled_gamma, of.has_mask, own,
+                             room);
+        const place p = place_of(later(begin), words, form.hw);
+        leave_sums<WIDE>(p, own, team);
+        __syncthreads();
+        fold_teams<WIDE>(form, part, of, p, begin, team, found);
+        __syncthreads();
+        add_totals(form, part, begin * WIDE, p.words * WIDE, team[0], room);
+    }
+    __syncthreads();
+    give_shares<Values>(form, part, of, x, dy, dx, room);
+}
+
+/* The sums of a node's samples: 32 columns a block, samples in eight strands. */
+struct sums_out {
+    nodes<float> to[N_SUMS];
+};
+
+static __global__ void __launch_bounds__(BLOCK)
+    fold_sums(const float *found, int n, int c, sums_out out) {
+    __shared__ float strand[BLOCK / 32][32];
+    const int node = (int)blockIdx.y, lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    const int column = (int)blockIdx.x * 32 + lane, columns = N_SUMS * c;
+    const float *from = found + (size_t)node * (size_t)n * (size_t)columns + column;
+    float sum = 0.0F;
+#pragma unroll 4
+    for (int s = warp; s < n && column < columns; s += BLOCK / 32) {
+        sum += from[(size_t)s * (size_t)columns];
+    }
+    strand[warp][lane] = sum;
+    __syncthreads();
+    if (warp == 0 && column < columns) {
+        sum = strand[0][lane];
+        for (int w = 1; w < BLOCK / 32; w++) {
+            sum += strand[w][lane];
+        }
+        const int which = column / c;
+        const nodes<float> to = which == 0 ? out.to[0] : which == 1 ? out.to[1] : out.to[2];
+        to.of(node)[column % c] = sum;
+    }
+}
+
+static inline void launch_fold_sums(const struct oct__lane *lane, const struct oct__args *args,
+                                    int first_operand) {
+    const struct oct__tensor *x = &args->t[0];
+    sums_out out;
+    for (int i = 0; i < N_SUMS; i++) {
+        out.to[i] = nodes_of<float>(&args->t[first_operand + i]);
+    }
+    const dim3 grid((unsigned)divided_up((size_t)(N_SUMS * x->c), 32),
+                    (unsigned)lane->form.n_nodes);
+    launch_kernel(fold_sums, grid, BLOCK, 0, stream_of(lane), (const float *)lane->shared_scratch,
+                  x->n, x->c, out);
+}
+
+static inline size_t sums_bytes(const struct oct__lane_form *form, const struct oct__tensor *x) {
+    return (size_t)form->n_nodes * (size_t)x->n * N_SUMS * (size_t)x->c * sizeof(float);
+}
+
+static inline dim3 sample_grid(const struct oct__lane *lane, const norm_form &form) {
+    return dim3((unsigned)(form.n * form.n_parts), (unsigned)lane->form.n_nodes);
+}
+
+#endif

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rows.cu - the GPU's operations on whole rows of parameters: the optimizer's and gossip's.
+ *
+ * Each element on its own, every product and sum rounded on its own as kernels.def has them, so rows
+ * are the CPU's to the bit. One launch an operation.
+ */
+#include "engine/cuda/four.cuh"
+
+/* --- the optimizer ---------------------------------------------------------------------------- */
+
+struct sgd {
+    float rate, beta, decay;
+    int is_global;
+};
+
+static __global__ void __launch_bounds__(BLOCK)
+    sgd_kernel(size_t n, int wide, nodes<float> x, nodes<float> momentum, nodes<const float> g,
+               struct sgd how) {
+    const int node = (int)blockIdx.y;
+    float *at = x.of(node), *m = momentum.of(node);
+    const float *gradient = g.of(node);
+    for (size_t i = FOUR * first_element(); i < n; i += FOUR * element_step()) {
+        struct four p = load_four(at, i, n, wide), v = load_four(m, i, n, wide);
+        const struct four from = load_four(gradient, i, n, wide);
+        for (int j = 0; j < FOUR; j++) {
+            const float d = from.v[j] + how.decay * p.v[j];
+            v.v[j] = how.beta * v.v[j] + d;
+            p.v[j] = p.v[j] - how.rate * (d + how.beta * v.v[j]);
+        }
+        store_four(at, i, n, wide, p);
+        if (!how.is_global) {
+            store_four(m, i, n, wide, v);
+        }
+    }
+}
+
+extern "C" oct_status oct__cuda_sgd(const struct oct__lane *lane, const struct oct__args *args) {
+    const struct oct__tensor *x = &args->t[0], *m = &args->t[1], *g = &args->t[2];
+    const size_t n = oct__tensor_count(x);
+    const struct sgd how = {lane->learning_rate, args->attr.sgd.beta, args->attr.sgd.decay,
+                            args->attr.sgd.is_global};
+    launch_kernel(sgd_kernel, grid_over(lane, n, FOUR), BLOCK, 0, stream_of(lane), n,
+                  is_wide(x) && is_wide(m) && is_wide(g), nodes_of<float>(x), nodes_of<float>(m),
+                  nodes_of<const float>(g), how);
+    return oct__cuda_launched("sgd");
+}
+
+/* --- gossip ------------------------------------------------------------------------------------ */
+
+struct difference {
+    enum { READS_B = 1 };
+    __device__ float operator()(float a, float b) const {
+        return a - b;
+    }
+};
+
+extern "C" oct_status oct__cuda_difference(const struct oct__lane *lane,
+                                           const struct oct__args *args) {
+    launch_two(lane, &args->t[0], &args->t[1], &args->t[2], difference());
+    return oct__cuda_launched("difference");
+}
+
+struct axpy {
+    enum { READS_B = 1 };
+    float factor;
+    __device__ float operator()(float a, float row) const {
+        return row + factor * a;
+    }
+};
+
+extern "C" oct_status oct__cuda_axpy(const struct oct__lane *lane, const struct oct__args *args) {
+    const struct axpy f = {args->attr.row.factor};
+    launch_two(lane, &args->t[0], &args->t[1], &args->t[1], f);
+    return oct__cuda_launched("axpy");
+}
+
+/* `share` is (1 - beta) / rate; has_momentum 0: z alone. */
+struct settling {
+    float beta, share;
+    int has_momentum;
+};
+
+static __global__ void __launch_bounds__(BLOCK)
+    settle_kernel(size_t n, int wide, nodes<const float> x, nodes<const float> u, nodes<float> z,
+                  nodes<float> momentum, struct settling how) {
+    const int node = (int)blockIdx.y;
+    const float weight = *u.of(node);
+    const float *from = x.of(node);
+    float *to = z.of(node);
+    for (size_t i = FOUR * first_element(); i < n; i += FOUR * element_step()) {
+        struct four after = load_four(from, i, n, wide);
+        for (int j = 0; j < FOUR; j++) {
+            after.v[j] = after.v[j] / weight;
+        }
+        if (how.has_momentum) {
+            float *m = momentum.of(node);
+            const struct four before = load_four(to, i, n, wide);
+            struct four v = load_four(m, i, n, wide);
+            for (int j = 0; j < FOUR; j++) {
+                v.v[j] = how.beta * v.v[j] + how.share * (before.v[j] - after.v[j]);
+            }
+            store_four(m, i, n, wide, v);
+        }
+        store_four(to, i, n, wide, after);
+    }
+}
+
+/* With rate 0 nothing has moved by a gradient, and the momentum has nothing to learn. */
+extern "C" oct_status oct__cuda_settle(const struct oct__lane *lane, const struct oct__args *args) {
+    const struct oct__tensor *x = &args->t[0], *u = &args->t[1], *z = &args->t[2], *m = &args->t[3];
+    const size_t n = oct__tensor_count(x);
+    const float rate = lane->learning_rate, beta = args->attr.settle.beta;
+    const int has_momentum = m->n != 0 && rate != 0.0F;
+    const struct settling how = {
+        beta, has_momentum ? (float)((1.0 - (double)beta) / (double)rate) : 0.0F, has_momentum};
+    launch_kernel(settle_kernel, grid_over(lane, n, FOUR), BLOCK, 0, stream_of(lane), n,
+                  is_wide(x) && is_wide(z) && is_wide(m), nodes_of<const float>(x),
+                  nodes_of<const float>(u), nodes_of<float>(z), nodes_of<float>(m), how);
+    return oct__cuda_launched("settle");
+}
+
+/* A thread has the same four elements of every node's row: the sum is in the order of nodes. */
+static __global__ void __launch_bounds__(BLOCK)
+    mean_kernel(size_t n, int wide, int n_nodes, nodes<float> rows) {
+    for (size_t i = FOUR * first_element(); i < n; i += FOUR * element_step()) {
+        double sum[FOUR] = {0.0, 0.0, 0.0, 0.0};
+        for (int node = 0; node < n_nodes; node++) {
+            const struct four x = load_four(rows.of(node), i, n, wide);
+            for (int j = 0; j < FOUR; j++) {
+                sum[j] += (double)x.v[j];
+            }
+        }
+        struct four mean;
+        for (int j = 0; j < FOUR; j++) {
+            mean.v[j] = (float)(sum[j] / (double)n_nodes);
+        }
+        for (int node = 0; node < n_nodes; node++) {
+            store_four(rows.of(node), i, n, wide, mean);
+        }
+    }
+}
+
+extern "C" oct_status oct__cuda_mean(const struct oct__lane *lane, const struct oct__args *args) {
+    const struct oct__tensor *rows = &args->t[0];
+    const size_t n = oct__tensor_count(rows);
+    const dim3 grid(grid_over(lane, n, FOUR).x);
+    launch_kernel(mean_kernel, grid, BLOCK, 0, stream_of(lane), n, is_wide(rows),
+                  lane->form.n_nodes, nodes_of<float>(rows));
+    return oct__cuda_launched("mean");
+}

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* simple.cu - the GPU's input, element-wise operations, pooling, loss and search for NaN.
+ *
+ * One launch each and no scratch. Everything but the loss has the CPU's bits: a pool's thread walks
+ * its window in the CPU's order, and gradients of pools are gathered, each element visiting the
+ * windows that cover it in ascending order, where the CPU scatters window after window.
+ *
+ * Where the CPU refuses an operand (a sample that the dataset does not have, a label that is no
+ * class), the kernel reports it and its result is NaN.
+ */
+#include "engine/cuda/four.cuh"
+
+extern "C" {
+#include "base/rng.h"
+}
+
+extern "C" size_t oct__cuda_simple_scratch(enum oct__op op, const struct oct__lane_form *form,
+                                           const struct oct__args *args) {
+    (void)op;
+    (void)form;
+    (void)args;
+    return 0;
+}
+
+static __device__ inline float not_a_number() {
+    return __int_as_float(0x7fffffff);
+}
+
+/* --- input ------------------------------------------------------------------------------------- */
+
+/* Sizes of an image, and how many there are. */
+struct images {
+    int n, h, w, c;
+};
+
+enum { PICK = 5 }; /* row, dy, dx, flip, label: what data/sampler.h calls a pick */
+
+/* Grid: elements of an image, samples, nodes. */
+static __global__ void __launch_bounds__(BLOCK)
+    batch_kernel(struct images all, int n, nodes<const uint8_t> images, nodes<const int32_t> picks,
+                 nodes<const float> luts, nodes<float> x, nodes<int32_t> labels,
+                 struct oct__cuda_fault *fault) {
+    const int node = (int)blockIdx.z, count = all.h * all.w * all.c;
+    const float *lut = luts.of(node);
+    for (int sample = (int)blockIdx.y; sample < n; sample += (int)gridDim.y) {
+        const int32_t *pick = picks.of(node) + PICK * sample;
+        const int32_t row = pick[0], flip = pick[3];
+        const int64_t dy = pick[1], dx = pick[2]; /* any shift: past the edge it is black */
+        const int known = row >= 0 && row < all.n;
+        const uint8_t *from = images.of(node) + (size_t)(known ? row : 0) * (size_t)count;
+        float *to = x.of(node) + (size_t)sample * (size_t)count;
+        for (int e = (int)first_element(); e < count; e += (int)element_step()) {
+            const int c = e % all.c, column = e / all.c % all.w, y = e / all.c / all.w;
+            const int64_t from_y = y + dy, from_x = (flip ? all.w - 1 - column : column) + dx;
+            const int inside = from_y >= 0 && from_y < all.h && from_x >= 0 && from_x < all.w;
+            const uint8_t byte = inside ? from[(from_y * all.w + from_x) * all.c + c] : 0;
+            to[e] = known ? lut[c * 256 + byte] : not_a_number();
+        }
+        if (first_element() == 0) {
+            labels.of(node)[sample] = pick[4];
+            if (!known) {
+                report(fault, OCT_CUDA_WRONG_SAMPLE, row, all.n);
+            }
+        }
+    }
+}
+
+extern "C" oct_status oct__cuda_batch(const struct oct__lane *lane, const struct oct__args *args) {
+    const struct oct__tensor *from = &args->t[0], *x = &args->t[3];
+    const struct images all = {from->n, x->h, x->w, x->c};
+    const int count = x->h * x->w * x->c;
+    const int blocks = (count + BLOCK - 1) / BLOCK;
+    const dim3 grid((unsigned)blocks, (unsigned)(x->n < 65535 ? x->n : 65535),
+                    (unsigned)lane->form.n_nodes);
+    launch_kernel(batch_kernel, grid, BLOCK, 0, stream_of(lane), all, x->n,
+                  nodes_of<const uint8_t>(from), nodes_of<const int32_t>(&args->t[1]),
+                  nodes_of<const float>(&args->t[2]), nodes_of<float>(x),
+                  nodes_of<int32_t>(&args->t[4]), fault_of(lane));
+    return oct__cuda_launched("batch");
+}
+
+/* --- element by element ------------------------------------------------------------------------ */
+
+struct relu {
+    enum { READS_B = 0 };
+    __device__ float operator()(float x, float) const {
+        return x < 0.0F ? 0.0F : x;
+    }
+};
+
+extern "C" oct_status oct__cuda_relu(const struct oct__lane *lane, const struct oct__args *args) {
+    launch_two(lane, &args->t[0], &args->t[0], &args->t[1], relu());
+    return oct__cuda_launched("relu");
+}
+
+struct relu_grad {
+    enum { READS_B = 1 };
+    __device__ float operator()(float y, float dy) const {
+        return y > 0.0F ? dy : 0.0F;
+    }
+};
+
+extern "C" oct_status oct__cuda_relu_grad(const struct oct__lane *lane,
+                                          const struct oct__args *args) {
+    launch_two(lane, &args->t[0], &args->t[1], &args->t[2], relu_grad());
+    return oct__cuda_launched("relu_grad");
+}
+
+struct sum {
+    enum { READS_B = 1 };
+    __device__ float operator()(float a, float b) const {
+        return a + b;
+    }
+};
+
+extern "C" oct_status oct__cuda_add(const struct oct__lane *lane, const struct oct__args *args) {
+    launch_two(lane, &args->t[0], &args->t[1], &args->t[2], sum());
+    return oct__cuda_launched("add");
+}
+
+/* Element e is kept when word e of the layer's stream is at least the rate; four of them are one
+ * block. `stream` is that of the launch's first node. */
+static __global__ void __launch_bounds__(BLOCK)
+    dropout_kernel(size_t n, int wide, nodes<const float> x, nodes<float> y, float rate,
+                   struct oct__stream stream) {
+    const int node = (int)blockIdx.y;
+    const float scale = 1.0F / (1.0F - rate);
+    stream.counter[2] += (uint32_t)node;
+    for (size_t i = FOUR * first_element(); i < n; i += FOUR * element_step()) {
+        struct four v = load_four(x.of(node), i, n, wide);
+        uint32_t words[4];
+        oct__philox(&stream, OCT_PHILOX_ROUNDS, (uint32_t)(i / 4), words);
+        for (int j = 0; j < FOUR; j++) {
+            v.v[j] = oct__unit_float(words[j]) >= rate ? v.v[j] * scale : 0.0F;
+        }
+        store_four(y.of(node), i, n, wide, v);
+    }
+}
+
+extern "C" oct_status oct__cuda_dropout(const struct oct__lane *lane,
+                                        const struct oct__args *args) {
+    const struct oct__tensor *x = &args->t[0], *y = &args->t[1];
+    const size_t n = oct__tensor_count(x);
+    const struct oct__stream stream =
+        oct__stream(lane->seed, OCT_PURPOSE_DROPOUT, (uint32_t)lane->first_node, lane->step,
+                    (uint32_t)args->layer);
+    launch_kernel(dropout_kernel, grid_over(lane, n, FOUR), BLOCK, 0, stream_of(lane), n,
+                  is_wide(x) && is_wide(y), nodes_of<const float>(x), nodes_of<float>(y),
+                  args->attr.dropout.rate, stream);
+    return oct__cuda_launched("dropout");
+}
+
+/* --- pooling ----------------------------------------------------------------------------------- */
+
+/* The map that windows slide over, and how many windows there are. */
+struct pool {
+    oct__attr::oct__pool_attr attr;
+    int n, h, w, c; /* the map */
+    int rows, columns;
+};
+
+static struct pool pool_of(const struct oct__args *args, const struct oct__tensor *map,
+                           const struct oct__tensor *windows) {
+    const struct pool pool = {args->attr.pool, map->n,     map->h,    map->w,
+                              map->c,          windows->h, windows->w};
+    return pool;
+}
+
+/* The part of a window that lies inside the map. */
+struct window {
+    int top, bottom, left, right; /* bottom and right excluded */
+};
+
+static __device__ inline struct window window_at(const struct pool *p, int row, int column) {
+    const int top = row * p->attr.stride - p->attr.pad;
+    const int left = column * p->attr.stride - p->attr.pad;
+    const int bottom = top + p->attr.kernel_h, right = left + p->attr.kernel_w;
+    const struct window w = {top < 0 ? 0 : top, bottom > p->h ? p->h : bottom, left < 0 ? 0 : left,
+                             right > p->w ? p->w : right};
+    return w;
+}
+
+static __device__ inline int area_of(const struct window *w) {
+    return (w->bottom - w->top) * (w->right - w->left);
+}
+
+/* Where element e of [n][rows][columns][c] is. */
+struct place {
+    int sample, row, column, c;
+};
+
+static __device__ inline struct place place_of(unsigned e, int rows, int columns, int c) {
+    const unsigned pixel = e / (unsigned)c, line = pixel / (unsigned)columns;
+    const struct place p = {(int)(line / (unsigned)rows), (int)(line % (unsigned)rows),
+                            (int)(pixel % (unsigned)columns), (int)(e % (unsigned)c)};
+    return p;
+}
+
+/* Which of `count` windows cover position i of the map: first … last. */
+struct covering {
+    int first, last;
+};
+
+static __device__ inline struct covering covering(int i, int kernel, const struct pool *p,
+                                                  int count) {
+    const int least = i + p->attr.pad - kernel + 1, last = (i + p->attr.pad) / p->attr.stride;
+    const struct covering all = {least <= 0 ? 0 : (least + p->attr.stride - 1) / p->attr.stride,
+                                 last < count ? last : count - 1};
+    return all;
+}
+
+static __device__ inline size_t element_at(int sample, int h, int w, int c, int row, int column,
+                                           int channel) {
+    return (((size_t)sample * (size_t)h + (size_t)row) * (size_t)w + (size_t)column) * (size_t)c +
+           (size_t)channel;
+}
+
+/* The first of the largest; a NaN wins, so that it is not hidden. */
+static __global__ void __launch_bounds__(BLOCK)
+    max_pool_kernel(unsigned n, struct pool p, nodes<const float> x, nodes<float> y,
+                    nodes<uint8_t> which) {
+    const int node = (int)blockIdx.y;
+    const float *from = x.of(node);
+    for (size_t e = first_element(); e < n; e += element_step()) {
+        const struct place at = place_of((unsigned)e, p.rows, p.columns, p.c);
+        const struct window w = window_at(&p, at.row, at.column);
+        float best = 0.0F;
+        int place = 0, best_place = 0;
+        for (int r = w.top; r < w.bottom; r++) {
+            for (int q = w.left; q < w.right; q++, place++) {
+                const float v = from[element_at(at.sample, p.h, p.w, p.c, r, q, at.c)];
+                if (place == 0 || v > best || (v != v && best == best)) {
+                    best = v;
+                    best_place = place;
+                }
+            }
+        }
+        y.of(node)[e] = best;
+        which.of(node)[e] = (uint8_t)best_place;
+    }
+}
+
+extern "C" oct_status oct__cuda_max_pool(const struct oct__lane *lane,
+                                         const struct oct__args *args) {
+    const struct oct__tensor *x = &args->t[0], *y = &args->t[1];
+    const size_t n = oct__tensor_count(y);
+    launch_kernel(max_pool_kernel, grid_over(lane, n, 1), BLOCK, 0, stream_of(lane), (unsigned)n,
+                  pool_of(args, x, y), nodes_of<const float>(x), nodes_of<float>(y),
+                  nodes_of<uint8_t>(&args->t[2]));
+    return oct__cuda_launched("max_pool");
+}
+
+static __global__ void __launch_bounds__(BLOCK)
+    max_pool_grad_kernel(unsigned n, struct pool p, nodes<const uint8_t> which,
+                         nodes<const float> dy, nodes<float> dx) {
+    const int node = (int)blockIdx.y;
+    for (size_t e = first_element(); e < n; e += element_step()) {
+        const struct place at = place_of((unsigned)e, p.h, p.w, p.c);
+        const struct covering rows = covering(at.row, p.attr.kernel_h, &p, p.rows);
+        const struct covering columns = covering(at.column, p.attr.kernel_w, &p, p.columns);
+        float sum = 0.0F;
+        for (int row = rows.first; row <= rows.last; row++) {
+            for (int column = columns.first; column <= columns.last; column++) {
+                const struct window w = window_at(&p, row, column);
+                const int place = (at.row - w.top) * (w.right - w.left) + at.column - w.left;
+                const size_t from =
+                    element_at(at.sample, p.rows, p.columns, p.c, row, column, at.c);
+                if (which.of(node)[from] == (uint8_t)place) {
+                    sum = sum + dy.of(node)[from];
+                }
+            }
+        }
+        dx.of(node)[e] = sum;
+    }
+}
+
+extern "C" oct_status oct__cuda_max_pool_grad(const struct oct__lane *lane,
+                                              const struct oct__args *args) {
+    const struct oct__tensor *dy = &args->t[1], *dx = &args->t[2];
+    const size_t n = oct__tensor_count(dx);
+    launch_kernel(max_pool_grad_kernel, grid_over(lane, n, 1), BLOCK, 0, stream_of(lane),
+                  (unsigned)n, pool_of(args, dx, dy), nodes_of<const uint8_t>(&args->t[0]),
+                  nodes_of<const float>(dy), nodes_of<float>(dx));
+    return oct__cuda_launched("max_pool_grad");
+}
+
+static __global__ void __launch_bounds__(BLOCK)
+    avg_pool_kernel(unsigned n, struct pool p, nodes<const float> x, nodes<float> y) {
+    const int node = (int)blockIdx.y;
+    const float *from = x.of(node);
+    for (size_t e = first_element(); e < n; e += element_step()) {
+        const struct place at = place_of((unsigned)e, p.rows, p.columns, p.c);
+        const struct window w = window_at(&p, at.row, at.column);
+        float sum = 0.0F;
+        for (int r = w.top; r < w.bottom; r++) {
+            const float *line = from + element_at(at.sample, p.h, p.w, p.c, r, 0, at.c);
+#pragma unroll 8
+            for (int q = w.left; q < w.right; q++) {
+                sum += line[(size_t)q * (size_t)p.c];
+            }
+        }
+        y.of(node)[e] = sum / (float)area_of(&w);
+    }
+}
+
+extern "C" oct_status oct__cuda_avg_pool(const struct oct__lane *lane,
+                                         const struct oct__args *args) {
+    const struct oct__tensor *x = &args->t[0], *y = &args->t[1];
+    const size_t n = oct__tensor_count(y);
+    launch_kernel(avg_pool_kernel, grid_over(lane, n, 1), BLOCK, 0, stream_of(lane), (unsigned)n,
+                  pool_of(args, x, y), nodes_of<const float>(x), nodes_of<float>(y));
+    return oct__cuda_launched("avg_pool");
+}
+
+static __global__ void __launch_bounds__(BLOCK)
+    avg_pool_grad_kernel(unsigned n, struct pool p, nodes<const float> dy, nodes<float> dx) {
+    const int node = (int)blockIdx.y;
+    for (size_t e = first_element(); e < n; e += element_step()) {
+        const struct place at = place_of((unsigned)e, p.h, p.w, p.c);
+        const struct covering rows = covering(at.row, p.attr.kernel_h, &p, p.rows);
+        const struct covering columns = covering(at.column, p.attr.kernel_w, &p, p.columns);
+        float sum = 0.0F;
+        for (int row = rows.first; row <= rows.last; row++) {
+            for (int column = columns.first; column <= columns.last; column++) {
+                const struct window w = window_at(&p, row, column);
+                const size_t from =
+                    element_at(at.sample, p.rows, p.columns, p.c, row, column, at.c);
+                sum += dy.of(node)[from] / (float)area_of(&w);
+            }
+        }
+        dx.of(node)[e] = sum;
+    }
+}
+
+extern "C" oct_status oct__cuda_avg_pool_grad(const struct oct__lane *lane,
+                                              const struct oct__args *args) {
+    const struct oct__tensor *dy = &args->t[0], *dx = &args->t[1];
+    const size_t n = oct__tensor_count(dx);
+    launch_kernel(avg_pool_grad_kernel, grid_over(lane, n, 1), BLOCK, 0, stream_of(lane),
+                  (unsigned)n, pool_of(args, dx, dy), nodes_of<const float>(dy),
+                  nodes_of<float>(dx));
+    return oct__cuda_launched("avg_pool_grad");
+}
+
+/* --- the loss ---------------------------------------------------------------------------------- */
+
+enum { LOSS_BLOCK = 128, LOSS_SAMPLES = LOSS_BLOCK / 32 };
+
+/* The class with the largest logit, of equal ones the first, as a scan from class 0 on finds it: a
+ * NaN never is larger than what was found, and nothing is larger than one in class 0. */
+static __device__ inline int best_class(int n_classes, const float *z) {
+    int best = -1;
+    float top = 0.0F;
+    for (int c = (int)threadIdx.x % 32; c < n_classes; c += 32) {
+        const float v = z[c];
+        if (v == v && (best < 0 || v > top)) {
+            best = c;
+            top = v;
+        }
+    }
+    for (int d = 16; d > 0; d /= 2) {
+        const int other = __shfl_xor_sync(0xffffffffU, best, d);
+        const float v = __shfl_xor_sync(0xffffffffU, top, d);
+        if (other >= 0 && (best < 0 || v > top || (v == top && other < best))) {
+            best = other;
+            top = v;
+        }
+    }
+    return best < 0 || z[0] != z[0] ? 0 : best;
+}
+
+/* A warp a sample; exp and log in double, as on the CPU. */
+static __global__ void __launch_bounds__(LOSS_BLOCK)
+    loss_kernel(int n, int n_classes, nodes<const float> logits, nodes<const int32_t> labels,
+                nodes<float> loss, nodes<float> hit, nodes<float> dlogits, int has_gradient,
+                struct oct__cuda_fault *fault) {
+    const int node = (int)blockIdx.y, lane = (int)threadIdx.x % 32;
+    const int sample = (int)blockIdx.x * LOSS_SAMPLES + (int)threadIdx.x / 32;
+    if (sample >= n) {
+        return;
+    }
+    const float *z = logits.of(node) + (size_t)sample * (size_t)n_classes;
+    const int label = labels.of(node)[sample], is_known = label >= -1 && label < n_classes;
+    const int best = best_class(n_classes, z);
+    const double top = (double)z[best];
+    double sum = 0.0;
+    for (int c = lane; c < n_classes; c += 32) {
+        sum += exp((double)z[c] - top);
+    }
+    for (int d = 16; d > 0; d /= 2) {
+        sum += __shfl_xor_sync(0xffffffffU, sum, d);
+    }
+    if (lane == 0) {
+        const int is_class = is_known && label >= 0;
+        loss.of(node)[sample] = is_class   ? (float)(log(sum) - ((double)z[label] - top))
+                                : is_known ? 0.0F
+                                           : not_a_number();
+        hit.of(node)[sample] = is_class && best == label ? 1.0F : 0.0F;
+        if (!is_known) {
+            report(fault, OCT_CUDA_WRONG_LABEL, label, n_classes);
+        }
+    }
+    if (!has_gradient) {
+        return;
+    }
+    float *dz = dlogits.of(node) + (size_t)sample * (size_t)n_classes;
+    for (int c = lane; c < n_classes; c += 32) {
+        const double p = exp((double)z[c] - top) / sum, target = c == label ? 1.0 : 0.0;
+        dz[c] = !is_known ? not_a_number() : label < 0 ? 0.0F : (float)((p - target) / (double)n);
+    }
+}
+
+extern "C" oct_status oct__cuda_loss(const struct oct__lane *lane, const struct oct__args *args) {
+    const struct oct__tensor *logits = &args->t[0];
+    const dim3 grid((unsigned)((logits->n + LOSS_SAMPLES - 1) / LOSS_SAMPLES),
+                    (unsigned)lane->form.n_nodes);
+    launch_kernel(loss_kernel, grid, LOSS_BLOCK, 0, stream_of(lane), logits->n, logits->c,
+                  nodes_of<const float>(logits), nodes_of<const int32_t>(&args->t[1]),
+                  nodes_of<float>(&args->t[2]), nodes_of<float>(&args->t[3]),
+                  nodes_of<float>(&args->t[4]), args->t[4].n != 0, fault_of(lane));
+    return oct__cuda_launched("loss");
+}
+
+/* --- looking for trouble ----------------------------------------------------------------------- */
+
+enum { SEARCH_BLOCK = 1024 };
+
+/* One block a node: this runs when something has gone wrong already. */
+static __global__ void __launch_bounds__(SEARCH_BLOCK)
+    nonfinite_kernel(size_t n, nodes<const float> x, nodes<int32_t> count) {
+    __shared__ unsigned long long found;
+    const int node = (int)blockIdx.y;
+    const float *from = x.of(node);
+    unsigned long long mine = 0;
+    if (threadIdx.x == 0) {
+        found = 0;
+    }
+    __syncthreads();
+    for (size_t i = threadIdx.x; i < n; i += blockDim.x) {
+        mine += (__float_as_uint(from[i]) & 0x7f800000U) == 0x7f800000U;
+    }
+    if (mine > 0) {
+        atomicAdd(&found, mine);
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        *count.of(node) = found > INT32_MAX ? INT32_MAX : (int32_t)found;
+    }
+}
+
+extern "C" oct_status oct__cuda_nonfinite(const struct oct__lane *lane,
+                                          const struct oct__args *args) {
+    const dim3 grid(1, (unsigned)lane->form.n_nodes);
+    launch_kernel(nonfinite_kernel, grid, SEARCH_BLOCK, 0, stream_of(lane),
+                  oct__tensor_count(&args->t[0]), nodes_of<const float>(&args->t[0]),
+                  nodes_of<int32_t>(&args->t[1]));
+    return oct__cuda_launched("nonfinite");
+}
