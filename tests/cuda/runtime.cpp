@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* runtime.cpp - what the engine calls of CUDA's runtime: one device, on which everything is done when
+ * it is asked for. */
+#include <cuda_runtime_api.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emulator.h"
+
+static cudaError_t last_error = cudaSuccess;
+
+static cudaError_t told(cudaError_t error) {
+    last_error = error == cudaSuccess ? last_error : error;
+    return error;
+}
+
+const char *cudaGetErrorString(cudaError_t error) {
+    return error == cudaSuccess ? "no error" : "an error of the emulator's";
+}
+
+const char *cudaGetErrorName(cudaError_t error) {
+    switch (error) {
+    case cudaSuccess:
+        return "cudaSuccess";
+    case cudaErrorInvalidValue:
+        return "cudaErrorInvalidValue";
+    case cudaErrorMemoryAllocation:
+        return "cudaErrorMemoryAllocation";
+    default:
+        return "unknown";
+    }
+}
+
+cudaError_t cudaGetLastError(void) {
+    const cudaError_t error = last_error;
+    last_error = cudaSuccess;
+    return error;
+}
+
+/* --- memory ------------------------------------------------------------------------------------ */
+
+cudaError_t cudaMalloc(void **at, size_t bytes) {
+    *at = emu_alloc(bytes);
+    return told(*at ? cudaSuccess : cudaErrorMemoryAllocation);
+}
+
+cudaError_t cudaFree(void *at) {
+    emu_free(at);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMallocHost(void **at, size_t bytes) {
+    return cudaMalloc(at, bytes);
+}
+
+cudaError_t cudaFreeHost(void *at) {
+    return cudaFree(at);
+}
+
+cudaError_t cudaMemGetInfo(size_t *left, size_t *all) {
+    *left = *all = (size_t)1 << 30;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void *at, int byte, size_t bytes, cudaStream_t stream) {
+    (void)stream;
+    memset(at, byte, bytes);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+    (void)kind;
+    (void)stream;
+    memcpy(to, from, bytes);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                              size_t bytes, size_t rows, enum cudaMemcpyKind kind,
+                              cudaStream_t stream) {
+    if (bytes > to_pitch || bytes > from_pitch) {
+        return told(cudaErrorInvalidValue);
+    }
+    for (size_t i = 0; i < rows; i++) {
+        (void)cudaMemcpyAsync((char *)to + i * to_pitch, (const char *)from + i * from_pitch, bytes,
+                              kind, stream);
+    }
+    return cudaSuccess;
+}
+
+/* --- streams and the device -------------------------------------------------------------------- */
+
+struct CUstream_st {
+    int unused;
+};
+
+static struct CUstream_st only_stream;
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
+    (void)flags;
+    *stream = &only_stream;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+    return told(stream == &only_stream ? cudaSuccess : cudaErrorInvalidValue);
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    return cudaStreamSynchronize(stream);
+}
+
+cudaError_t cudaGetDeviceCount(int *n) {
+    *n = 1;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int *version) {
+    *version = 13000;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device) {
+    (void)attribute; /* there is one that anybody asks for */
+    *value = 9;
+    return told(device == 0 ? cudaSuccess : cudaErrorInvalidValue);
+}
+
+cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute, int value) {
+    (void)attribute;
+    return told(value >= 0 && emu_allow_shared(kernel, (size_t)value) == 0 ? cudaSuccess
+                                                                           : cudaErrorInvalidValue);
+}
