@@ -567,7 +567,7 @@ static oct_status eval_batch(void *context, int item, int worker) {
                                   (size_t)program->batch * sizeof *lane->picks));
     OCT_TRY(
         oct__program_run(program, &lane->lane, &bases, program->n_once, program->n_calls, NULL));
-    struct oct__node_step found;
+    struct oct__node_step found = {0};
     OCT_TRY(read_results(cohort, program, lane, &bases, &found));
     cohort->batch_loss[batch] = found.loss;
     cohort->batch_hits[batch] = found.n_hits;
