@@ -361,7 +361,8 @@ int oct_graph_conv(struct oct_graph *graph, const char *name, int x, struct oct_
     /* Kaiming's rule with the outputs that one input meets. A depth-wise kernel meets one: with all
        channels in its place, as the formula is often written, its outputs begin so small that
        EvoNorm's x * sigmoid(v x) is all but linear, and MobileNetV2 hardly begins to learn. */
-    const double fan_out = (double)conv.kernel * conv.kernel * (conv.channels / conv.groups);
+    const int reached = conv.channels / conv.groups;
+    const double fan_out = (double)conv.kernel * conv.kernel * reached;
     struct oct__param weight = {
         .n = conv.channels,
         .h = conv.kernel,
