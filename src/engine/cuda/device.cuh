@@ -61,19 +61,18 @@ static __device__ inline size_t element_step() {
 }
 
 /* The sum over a block in an order that depends on its size alone; every thread gets it. `room`: one
- * float for each warp, which may be used again after the next barrier. */
-static __device__ inline float block_sum(float value, float *room) {
+ * value for each warp, which may be used again after the next barrier. */
+template <typename T> static __device__ inline T block_sum(T value, T *room) {
     for (int d = 16; d > 0; d /= 2) {
         value += __shfl_xor_sync(0xffffffffU, value, d);
     }
-    const int warps = (int)blockDim.x / 32;
     __syncthreads();
     if (threadIdx.x % 32 == 0) {
         room[threadIdx.x / 32] = value;
     }
     __syncthreads();
-    float sum = 0.0F;
-    for (int w = 0; w < warps; w++) {
+    T sum = 0;
+    for (unsigned w = 0; w < blockDim.x / 32; w++) {
         sum += room[w];
     }
     return sum;

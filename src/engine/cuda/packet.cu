@@ -242,23 +242,6 @@ static __device__ inline uint32_t block_max(uint32_t value, uint32_t *room) {
     return value;
 }
 
-/* block_sum's, in double. */
-static __device__ inline double block_total(double value, double *room) {
-    for (int d = 16; d > 0; d /= 2) {
-        value += __shfl_xor_sync(0xffffffffU, value, d);
-    }
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) {
-        room[threadIdx.x / 32] = value;
-    }
-    __syncthreads();
-    double sum = 0.0;
-    for (unsigned w = 0; w < blockDim.x / 32; w++) {
-        sum += room[w];
-    }
-    return sum;
-}
-
 /* Bits of a magnitude that rounds to infinity as bf16, and of infinity itself. */
 #define BF16_OVERFLOW 0x7f7f8000U
 #define INFINITE 0x7f800000U
@@ -323,7 +306,7 @@ static __global__ void __launch_bounds__(BLOCK)
     if (p.coding == OCT_CODING_S8) {
         measure = block_max(peak, (uint32_t *)room);
     } else {
-        measure = (uint64_t)__double_as_longlong(block_total(sum, room));
+        measure = (uint64_t)__double_as_longlong(block_sum(sum, room));
     }
     if (threadIdx.x == 0) {
         ((uint64_t *)room_of(p))[cut.first_piece + blockIdx.x] = measure;
@@ -351,7 +334,7 @@ static __device__ inline struct steps steps_of(const struct packing &p, const st
         steps.inverse = oct__symmetric_inverse(steps.scale);
         return steps;
     }
-    const double total = block_total(__longlong_as_double((long long)mine), room);
+    const double total = block_sum(__longlong_as_double((long long)mine), room);
     const double n = (double)part.count;
     if (p.coding == OCT_CODING_SIGN) {
         steps.scale = normal_or_zero(total / n);

@@ -595,22 +595,6 @@ oct_status oct__cuda_vector_quantize(const struct oct__lane *lane, const struct 
 
 enum { COUNT_BLOCK = 1024 };
 
-static __device__ inline int block_count(int value, int room[32]) {
-    for (int d = 16; d > 0; d /= 2) {
-        value += __shfl_xor_sync(ALL_LANES, value, d);
-    }
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) {
-        room[threadIdx.x / 32] = value;
-    }
-    __syncthreads();
-    int sum = 0;
-    for (unsigned w = 0; w < blockDim.x / 32; w++) {
-        sum += room[w];
-    }
-    return sum;
-}
-
 /* A block a node: asked a few times an epoch. */
 static __global__ void __launch_bounds__(COUNT_BLOCK)
     count_bytes(nodes<const uint8_t> q, uint32_t n, enum oct__dtype dtype,
@@ -630,8 +614,8 @@ static __global__ void __launch_bounds__(COUNT_BLOCK)
         clipped += (byte == high) + (byte == low);
         zeros += byte == zero;
     }
-    clipped = block_count(clipped, room);
-    zeros = block_count(zeros, room);
+    clipped = block_sum(clipped, room);
+    zeros = block_sum(zeros, room);
     if (threadIdx.x == 0) {
         double mean = 0.0;
         for (int i = 0; i < n_scales && !is_value; i++) {
