@@ -99,9 +99,13 @@ static const uint32_t *index_of(const struct oct__packet_form *form, const void 
     return (const void *)((const char *)packet + form->index_at);
 }
 
-size_t oct__wire_length(const struct oct__packet_form *form, const void *packet) {
-    const size_t gaps = is_sparse(form) ? gap_bits(form, index_of(form, packet)) : 0;
+size_t oct__wire_length_of(const struct oct__packet_form *form, const uint32_t *index) {
+    const size_t gaps = is_sparse(form) ? gap_bits(form, index) : 0;
     return HEADER + fixed_bytes(form) + (gaps + 7) / 8;
+}
+
+size_t oct__wire_length(const struct oct__packet_form *form, const void *packet) {
+    return oct__wire_length_of(form, packet ? index_of(form, packet) : NULL);
 }
 
 size_t oct__wire_dense(size_t n_values) {

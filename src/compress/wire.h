@@ -28,6 +28,8 @@ struct oct__wire_header {
 /* Exactly the bytes that oct__wire_encode writes, header included. `packet` is on the host, and is
  * not looked at when everything is sent (OCT_SELECT_ALL): NULL will do then. */
 size_t oct__wire_length(const struct oct__packet_form *form, const void *packet);
+/* The same from the places that a packet keeps, which are all of it that matters. */
+size_t oct__wire_length_of(const struct oct__packet_form *form, const uint32_t *index);
 
 /* A message of so many plain floats: what ratios are taken against. */
 size_t oct__wire_dense(size_t n_values);

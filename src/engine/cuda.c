@@ -14,122 +14,14 @@ enum { LEAST_MAJOR = 8 };
 
 /* --- errors ---------------------------------------------------------------------------------- */
 
-static oct_status failed(cudaError_t error, const char *what) {
-    OCT_FAIL(INTERNAL, "engine cuda: %s: %s (%s)", what, cudaGetErrorString(error),
-             cudaGetErrorName(error));
+oct_status oct__cuda_failed(int error, const char *what) {
+    OCT_FAIL(INTERNAL, "engine cuda: %s: %s (%s)", what, cudaGetErrorString((cudaError_t)error),
+             cudaGetErrorName((cudaError_t)error));
 }
 
 oct_status oct__cuda_launched(const char *what) {
     const cudaError_t error = cudaGetLastError();
-    return error == cudaSuccess ? OCT_OK : failed(error, what);
-}
-
-/* What kernels found wrong until now, which is forgotten once it is told. */
-static oct_status tell(struct oct__cuda_engine *cuda) {
-    const struct oct__cuda_fault found = *cuda->fault_here;
-    if (found.wrong == OCT_CUDA_WRONG_NOTHING) {
-        return OCT_OK;
-    }
-    const cudaError_t error = cudaMemsetAsync(cuda->fault, 0, sizeof *cuda->fault, cuda->stream);
-    cuda->fault_here->wrong = OCT_CUDA_WRONG_NOTHING;
-    if (error != cudaSuccess) {
-        return failed(error, "clearing a fault");
-    }
-    float peak;
-    memcpy(&peak, &found.values[2], sizeof peak);
-    switch (found.wrong) {
-    case OCT_CUDA_WRONG_SAMPLE:
-        OCT_FAIL(INVALID, "batch: sample %d of a dataset of %d", found.values[0], found.values[1]);
-    case OCT_CUDA_WRONG_LABEL:
-        OCT_FAIL(INVALID, "loss: label %d with %d classes", found.values[0], found.values[1]);
-    case OCT_CUDA_WRONG_BF16:
-        OCT_FAIL(NOT_FINITE, "pack: tensor %d of node %d's row holds %g, too large for bf16",
-                 found.values[0], found.values[1], (double)peak);
-    default:
-        OCT_FAIL(NOT_FINITE, "pack: tensor %d of node %d's row holds a NaN or an infinity",
-                 found.values[0], found.values[1]);
-    }
-}
-
-/* --- memory ---------------------------------------------------------------------------------- */
-
-static struct CUstream_st *stream_of(const struct oct__engine *engine) {
-    return ((const struct oct__cuda_engine *)engine)->stream;
-}
-
-static oct_status cuda_alloc(struct oct__engine *engine, size_t bytes, const char *what,
-                             void **at) {
-    void *memory = NULL;
-    const size_t wanted = bytes > 0 ? bytes : 1;
-    cudaError_t error = cudaMalloc(&memory, wanted);
-    if (error == cudaErrorMemoryAllocation) {
-        size_t left = 0, all = 0;
-        (void)cudaGetLastError(); /* the failure is told here, not by the next launch */
-        (void)cudaMemGetInfo(&left, &all);
-        OCT_FAIL(
-            NO_MEMORY,
-            "the GPU has %.1f of %.1f GiB left and %s takes %.1f: train fewer nodes, a smaller "
-            "batch or a smaller model",
-            (double)left / 0x1p30, (double)all / 0x1p30, what, (double)bytes / 0x1p30);
-    }
-    if (error == cudaSuccess) {
-        error = cudaMemsetAsync(memory, 0, wanted, stream_of(engine));
-    }
-    if (error != cudaSuccess) {
-        (void)cudaFree(memory);
-        return failed(error, "allocation");
-    }
-    *at = memory;
-    return OCT_OK;
-}
-
-static void cuda_free(struct oct__engine *engine, void *at) {
-    (void)engine;
-    (void)cudaFree(at);
-}
-
-static oct_status finish(struct oct__engine *engine, cudaError_t error, const char *what) {
-    struct oct__cuda_engine *cuda = (struct oct__cuda_engine *)engine;
-    if (error == cudaSuccess) {
-        error = cudaMemcpyAsync(cuda->fault_here, cuda->fault, sizeof *cuda->fault,
-                                cudaMemcpyDeviceToHost, cuda->stream);
-    }
-    if (error == cudaSuccess) {
-        error = cudaStreamSynchronize(cuda->stream);
-    }
-    return error == cudaSuccess ? tell(cuda) : failed(error, what);
-}
-
-static oct_status cuda_finish(struct oct__engine *engine) {
-    return finish(engine, cudaSuccess, "waiting");
-}
-
-static oct_status cuda_write(struct oct__engine *engine, void *at, const void *host, size_t bytes) {
-    return finish(engine,
-                  cudaMemcpyAsync(at, host, bytes, cudaMemcpyHostToDevice, stream_of(engine)),
-                  "writing to the device");
-}
-
-static oct_status cuda_read(struct oct__engine *engine, void *host, const void *at, size_t bytes) {
-    return finish(engine,
-                  cudaMemcpyAsync(host, at, bytes, cudaMemcpyDeviceToHost, stream_of(engine)),
-                  "reading from the device");
-}
-
-static oct_status cuda_write_rows(struct oct__engine *engine, void *at, size_t stride,
-                                  const void *host, size_t bytes, int rows) {
-    return finish(engine,
-                  cudaMemcpy2DAsync(at, stride, host, bytes, bytes, (size_t)rows,
-                                    cudaMemcpyHostToDevice, stream_of(engine)),
-                  "writing to the device");
-}
-
-static oct_status cuda_read_rows(struct oct__engine *engine, void *host, const void *at,
-                                 size_t stride, size_t bytes, int rows) {
-    return finish(engine,
-                  cudaMemcpy2DAsync(host, bytes, at, stride, bytes, (size_t)rows,
-                                    cudaMemcpyDeviceToHost, stream_of(engine)),
-                  "reading from the device");
+    return error == cudaSuccess ? OCT_OK : oct__cuda_failed((int)error, what);
 }
 
 /* --- the table ------------------------------------------------------------------------------- */
@@ -152,8 +44,7 @@ static oct_status cuda_prepare(struct oct__engine *engine, enum oct__op op,
 
 static void cuda_close(struct oct__engine *engine) {
     struct oct__cuda_engine *cuda = (struct oct__cuda_engine *)engine;
-    (void)cudaFree(cuda->fault);
-    (void)cudaFreeHost(cuda->fault_here);
+    oct__cuda_memory_close(cuda);
     if (cuda->stream) {
         (void)cudaStreamDestroy(cuda->stream);
     }
@@ -218,33 +109,19 @@ static oct_status cuda_open(const struct oct_engine_kind *kind, int n_threads,
     void *memory;
     OCT_TRY(oct__alloc(sizeof(struct oct__cuda_engine), "engine", &memory));
     struct oct__cuda_engine *cuda = memory;
-    cudaError_t error = cudaStreamCreateWithFlags(&cuda->stream, cudaStreamNonBlocking);
-    if (error == cudaSuccess) {
-        error = cudaMallocHost((void **)&cuda->fault_here, sizeof *cuda->fault_here);
-    }
-    if (error == cudaSuccess) {
-        error = cudaMalloc((void **)&cuda->fault, sizeof *cuda->fault);
-    }
-    if (error == cudaSuccess) {
-        error = cudaMemsetAsync(cuda->fault, 0, sizeof *cuda->fault, cuda->stream);
-    }
-    if (error != cudaSuccess) {
+    const cudaError_t error = cudaStreamCreateWithFlags(&cuda->stream, cudaStreamNonBlocking);
+    oct_status status = error == cudaSuccess ? oct__cuda_memory_open(cuda)
+                                             : oct__cuda_failed((int)error, "opening the device");
+    if (status != OCT_OK) {
         cuda_close(&cuda->engine);
-        return failed(error, "opening the device");
+        return status;
     }
     struct oct__engine *engine = &cuda->engine;
     engine->kind = kind;
     engine->n_threads = n_threads;
     engine->is_wide = 1;
     engine->gradient = OCT_DTYPE_BF16;
-    engine->alloc = cuda_alloc;
-    engine->free = cuda_free;
-    engine->write = cuda_write;
-    engine->read = cuda_read;
-    engine->write_rows = cuda_write_rows;
-    engine->read_rows = cuda_read_rows;
     engine->prepare = cuda_prepare;
-    engine->finish = cuda_finish;
     engine->close = cuda_close;
     memcpy(engine->run, operations, sizeof operations);
     *out = engine;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cuda.h - the engine `cuda`: every node of a cohort in one launch of one GPU.
  *
- * Host code is C and lives in cuda.c: memory, the table of operations, errors. Kernels are CUDA C
+ * Host code is C: cuda.c has the table of operations, cuda_memory.c memory and copies. Kernels are CUDA C
  * and live in cuda/: one file for each group of operations, its functions called oct__cuda_NAME, as
  * the CPU's are called oct__cpu_NAME. The node's number is a dimension of every grid; tensors of
  * neighbouring nodes lie `stride` apart, so a kernel finds its own by a multiplication.
@@ -17,6 +17,7 @@
 #include "engine/engine.h"
 
 struct CUstream_st;
+struct CUevent_st;
 
 /* What a kernel found wrong: the first one that did. A launch has returned long before, so it is told
  * to whoever next reads memory or waits. */
@@ -32,11 +33,31 @@ struct oct__cuda_fault {
     int wrong, values[3];
 };
 
+/* Something that is on its way to the host. */
+struct oct__cuda_fetch {
+    void *host;
+    size_t at, bytes; /* in the page */
+};
+
+enum { OCT_CUDA_FETCHES = 16 };
+
 struct oct__cuda_engine {
     struct oct__engine engine; /* first, so that a pointer to one is a pointer to the other */
     struct CUstream_st *stream;
-    struct oct__cuda_fault *fault, *fault_here; /* on the device; its copy on the host */
+    struct oct__cuda_fault *fault; /* memory of the host's that the device sees, too */
+    char *outgoing, *incoming;     /* pages of the host's that the device copies from and to */
+    size_t n_outgoing, n_incoming; /* bytes that are in use */
+    struct CUevent_st *arrived;    /* comes after the last of the fetches */
+    struct oct__cuda_fetch fetches[OCT_CUDA_FETCHES];
+    int n_fetches;
 };
+
+/* An error of CUDA's, a cudaError_t, in words. */
+OCT_MUST_CHECK oct_status oct__cuda_failed(int error, const char *what);
+
+/* cuda_memory.c: fills the engine's slots for memory; closing takes what opening left behind. */
+OCT_MUST_CHECK oct_status oct__cuda_memory_open(struct oct__cuda_engine *cuda);
+void oct__cuda_memory_close(struct oct__cuda_engine *cuda);
 
 /* The device's verdict on the launches of `what` so far. */
 OCT_MUST_CHECK oct_status oct__cuda_launched(const char *what);

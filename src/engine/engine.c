@@ -98,6 +98,16 @@ oct_status oct__engine_read_rows(struct oct__engine *engine, void *host, const v
     return OCT_OK;
 }
 
+oct_status oct__engine_fetch_rows(struct oct__engine *engine, void *host, const void *at,
+                                  size_t stride, size_t bytes, int rows) {
+    return engine->fetch_rows ? engine->fetch_rows(engine, host, at, stride, bytes, rows)
+                              : oct__engine_read_rows(engine, host, at, stride, bytes, rows);
+}
+
+oct_status oct__engine_await(struct oct__engine *engine) {
+    return engine->await ? engine->await(engine) : OCT_OK;
+}
+
 /* Integer products add up in 32 bits. A value is up to 255 on either side of its zero point, a
  * gradient and a weight up to 127, so at their worst 66,311 products of the one fit and 133,144 of
  * the other. */

@@ -107,6 +107,7 @@ struct oct__quant_attr {
 };
 
 struct oct__packet_form; /* engine/packet.h */
+struct oct__share;
 
 union oct__attr {
     struct oct__conv_attr {
@@ -134,7 +135,10 @@ union oct__attr {
     } sgd;
     struct {
         const struct oct__packet_form *form;
-        float factor;  /* FOLD */
+        float factor; /* FOLD */
+        /* FOLD, of wide engines alone: what each node of the launch folds, [n_nodes] on the host; the
+         * operand and the factor are then not read. NULL: its own packet. */
+        const struct oct__share *shares;
         uint32_t salt; /* PACK: names its random stream besides node and step; 0, or receiver + 1 */
     } packet;
     struct {
@@ -211,6 +215,12 @@ struct oct__engine {
     oct_status (*read_rows)(struct oct__engine *engine, void *host, const void *at, size_t stride,
                             size_t bytes, int rows);
 
+    /* As read_rows, but `host` is filled when `await` (or a read, or finish) has returned, and the
+     * device is not kept from what is launched in between. NULL: read at once. */
+    oct_status (*fetch_rows)(struct oct__engine *engine, void *host, const void *at, size_t stride,
+                             size_t bytes, int rows);
+    oct_status (*await)(struct oct__engine *engine);
+
     /* Operands have shapes but no addresses yet. Called from one thread, outside any parallel
      * region. NULL: no operation needs a plan. */
     oct_status (*prepare)(struct oct__engine *engine, enum oct__op op,
@@ -225,8 +235,8 @@ struct oct__engine {
     oct_status (*keep)(const struct oct__lane *lane, enum oct__op op, const struct oct__args *args);
 
     /* Waits until everything that was launched is done. NULL: launches return when they are. Where they
-     * return before, what one finds wrong (INVALID, NOT_FINITE) is told by the next finish, read or
-     * write. */
+     * return before, what one finds wrong (INVALID, NOT_FINITE) is told by a later finish, read or
+     * await. */
     oct_status (*finish)(struct oct__engine *engine);
 
     void (*close)(struct oct__engine *engine);
@@ -258,6 +268,10 @@ OCT_MUST_CHECK oct_status oct__engine_write_rows(struct oct__engine *engine, voi
 OCT_MUST_CHECK oct_status oct__engine_read_rows(struct oct__engine *engine, void *host,
                                                 const void *at, size_t stride, size_t bytes,
                                                 int rows);
+OCT_MUST_CHECK oct_status oct__engine_fetch_rows(struct oct__engine *engine, void *host,
+                                                 const void *at, size_t stride, size_t bytes,
+                                                 int rows);
+OCT_MUST_CHECK oct_status oct__engine_await(struct oct__engine *engine);
 OCT_MUST_CHECK oct_status oct__engine_prepare(struct oct__engine *engine, enum oct__op op,
                                               const struct oct__lane_form *form,
                                               const struct oct__args *args, struct oct__plan *plan);

@@ -52,6 +52,12 @@ struct oct__packet_form {
     size_t index_at, values_at, n_bytes; /* places inside a packet; scales come first */
 };
 
+/* What one node of a launch folds: its own choice of packet. */
+struct oct__share {
+    const void *packet; /* in the engine's memory; NULL: nothing */
+    float factor;
+};
+
 static inline size_t oct__coding_bytes(enum oct__coding coding) {
     return coding == OCT_CODING_F32 ? 4 : coding == OCT_CODING_BF16 ? 2 : 1;
 }

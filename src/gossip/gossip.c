@@ -43,7 +43,7 @@ static oct_status check_graph(const struct oct__gossip_config *config,
 
 /* --- creation --------------------------------------------------------------------------------- */
 
-/* The operations of a mode: launches of one node, or of all for the exact average. */
+/* The operations of a mode. */
 static oct_status prepare(struct oct__gossip *gossip, enum oct__gossip_call_id id, enum oct__op op,
                           const struct oct__packet_form *form) {
     const struct oct__gossip_config *config = &gossip->config;
@@ -60,7 +60,7 @@ static oct_status prepare(struct oct__gossip *gossip, enum oct__gossip_call_id i
         struct oct__tensor *packet = &call->args.t[op == OCT_OP_PACK ? 1 : 0];
         packet->dtype = OCT_DTYPE_U8;
         packet->c = (int)form->n_bytes;
-        packet->stride = form->n_bytes;
+        packet->stride = gossip->packet_bytes;
         call->args.attr.packet.form = form;
     }
     OCT_TRY(oct__engine_prepare(config->engine, op, &gossip->lane_form, &call->args, &call->plan));
@@ -104,9 +104,14 @@ static oct_status make_lanes(struct oct__gossip *gossip) {
     gossip->lanes = memory;
     for (int i = 0; i < gossip->n_lanes; i++) {
         struct oct__gossip_lane *lane = &gossip->lanes[i];
+        const size_t n_nodes = (size_t)gossip->lane_form.n_nodes;
         if (!is_average) {
-            OCT_TRY(engine->alloc(engine, row_bytes(gossip), "gossip row", &lane->row));
-            gossip->workspace_bytes += row_bytes(gossip);
+            OCT_TRY(engine->alloc(engine, n_nodes * row_bytes(gossip), "gossip row", &lane->row));
+            gossip->workspace_bytes += n_nodes * row_bytes(gossip);
+        }
+        if (!is_average && n_nodes > 1) {
+            OCT_TRY(oct__alloc_array(n_nodes, sizeof *lane->shares, "gossip", &memory));
+            lane->shares = memory;
         }
         OCT_TRY(engine->alloc(engine, scratch, "gossip scratch", &lane->scratch));
         gossip->workspace_bytes += scratch;
@@ -225,9 +230,10 @@ static oct_status fill(struct oct__gossip *gossip, const struct oct__gossip_conf
         return OCT_OK;
     }
     const int is_average = config->algorithm->mixing == OCT_MIXING_AVERAGE;
-    gossip->n_lanes = is_average || config->engine->is_wide ? 1 : config->n_threads;
+    const int is_together = is_average || config->engine->is_wide;
+    gossip->n_lanes = is_together ? 1 : config->n_threads;
     gossip->n_lanes = gossip->n_lanes < config->n_nodes ? gossip->n_lanes : config->n_nodes;
-    gossip->lane_form = (struct oct__lane_form){.n_nodes = is_average ? config->n_nodes : 1,
+    gossip->lane_form = (struct oct__lane_form){.n_nodes = is_together ? config->n_nodes : 1,
                                                 .n_threads = is_average ? config->n_threads : 1,
                                                 .shard = 1};
     if (!is_average) {
@@ -271,6 +277,7 @@ void oct__gossip_destroy(struct oct__gossip *gossip) {
         oct__engine_release(engine, gossip->calls[i].op, gossip->calls[i].plan.handle);
     }
     for (int i = 0; gossip->lanes && i < gossip->n_lanes; i++) {
+        oct__free(gossip->lanes[i].shares);
         engine_free(engine, gossip->lanes[i].row);
         engine_free(engine, gossip->lanes[i].scratch);
     }
@@ -419,21 +426,29 @@ oct_status oct__gossip_begin(struct oct__gossip *gossip, uint32_t round, uint32_
     return OCT_OK;
 }
 
-/* Node by node, side by side. */
-static oct_status each_node(struct oct__gossip *gossip, oct__task *task) {
-    return oct__parallel(gossip->n_lanes, gossip->config.n_nodes, task, gossip);
+/* Nodes of a turn. */
+static int turn_nodes(const struct oct__gossip *gossip) {
+    return oct__gossip_is_per_edge(gossip) ? 1 : gossip->lane_form.n_nodes;
 }
 
-static struct oct__turn turn_of(struct oct__gossip *gossip, int node, int worker) {
+/* Turns, side by side. */
+static oct_status each_turn(struct oct__gossip *gossip, oct__task *task) {
+    return oct__parallel(gossip->n_lanes, gossip->config.n_nodes / turn_nodes(gossip), task,
+                         gossip);
+}
+
+static struct oct__turn turn_of(struct oct__gossip *gossip, int number, int worker) {
     struct oct__gossip_lane *lane = &gossip->lanes[worker];
-    lane->lane.first_node = node;
+    const int n_nodes = turn_nodes(gossip);
+    lane->lane.first_node = number * n_nodes;
+    lane->lane.form.n_nodes = n_nodes;
     lane->lane.step = gossip->step;
-    return (struct oct__turn){gossip, lane, node, lane->row};
+    return (struct oct__turn){gossip, lane, number * n_nodes, n_nodes, lane->row};
 }
 
-static oct_status send_one(void *context, int node, int worker) {
+static oct_status send_turn(void *context, int number, int worker) {
     struct oct__gossip *gossip = context;
-    const struct oct__turn turn = turn_of(gossip, node, worker);
+    const struct oct__turn turn = turn_of(gossip, number, worker);
     return gossip->is_dense ? oct__turn_pack(&turn, oct__turn_x(&turn))
                             : gossip->config.algorithm->send(&turn);
 }
@@ -447,7 +462,7 @@ oct_status oct__gossip_send(struct oct__gossip *gossip) {
     for (int e = 0; e < mix->n_edges; e++) {
         gossip->inbox[e].weight = gossip->sent_u[mix->from[e]];
     }
-    return each_node(gossip, send_one);
+    return each_turn(gossip, send_turn);
 }
 
 /* u_i += gamma * sum_j (W_ij - I_ij) * u_j, with the coefficients that x has. */
@@ -460,11 +475,11 @@ static void merge_weight(struct oct__gossip *gossip, int node, double gamma) {
     gossip->u[node] = gossip->sent_u[node] + change;
 }
 
-static oct_status merge_one(void *context, int node, int worker) {
+static oct_status merge_turn(void *context, int number, int worker) {
     struct oct__gossip *gossip = context;
-    const struct oct__turn turn = turn_of(gossip, node, worker);
-    if (gossip->config.algorithm->is_push_sum) {
-        merge_weight(gossip, node, gossip->is_dense ? 1.0 : gossip->gamma);
+    const struct oct__turn turn = turn_of(gossip, number, worker);
+    for (int i = 0; i < turn.n_nodes && gossip->config.algorithm->is_push_sum; i++) {
+        merge_weight(gossip, turn.node + i, gossip->is_dense ? 1.0 : gossip->gamma);
     }
     return gossip->is_dense ? oct__turn_fold_all(&turn, 1.0, oct__turn_x(&turn))
                             : gossip->config.algorithm->merge(&turn);
@@ -473,7 +488,7 @@ static oct_status merge_one(void *context, int node, int worker) {
 oct_status oct__gossip_merge(struct oct__gossip *gossip) {
     switch (gossip->config.algorithm->mixing) {
     case OCT_MIXING_GOSSIP:
-        return each_node(gossip, merge_one);
+        return each_turn(gossip, merge_turn);
     case OCT_MIXING_AVERAGE:
         return oct__gossip_average(gossip);
     case OCT_MIXING_NONE:

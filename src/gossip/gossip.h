@@ -111,11 +111,11 @@ struct oct__gossip {
     int n_replicas;
     size_t replica_capacity;
     struct oct__gossip_call *calls; /* what `prepare` made for each operation */
-    struct oct__gossip_lane *lanes; /* [n_lanes] one node and one thread each, with a scratch row */
+    struct oct__gossip_lane *lanes; /* [n_lanes] of turns that are taken side by side */
     int n_lanes;
-    struct oct__lane_form lane_form;
-    int is_changing;      /* the graph, from round to round */
-    uint64_t state_bytes; /* memory and replicas */
+    struct oct__lane_form lane_form; /* n_nodes: of a turn */
+    int is_changing;                 /* the graph, from round to round */
+    uint64_t state_bytes;            /* memory and replicas */
     uint64_t workspace_bytes;
 
     /* of the current round */
@@ -159,12 +159,13 @@ OCT_MUST_CHECK oct_status oct__gossip_replica(struct oct__gossip *gossip, int fr
 
 /* --- for algorithms --------------------------------------------------------------------------- */
 
-/* One node's half of a round. */
+/* One node's half of a round, or that of all nodes where the engine is wide: then a row is a row of
+ * each, and a launch does all of them. Per edge there are only turns of one node. */
 struct oct__turn {
     struct oct__gossip *gossip;
     struct oct__gossip_lane *lane;
-    int node;
-    void *scratch; /* a row */
+    int node, n_nodes; /* the first, and how many */
+    void *scratch;     /* a row */
 };
 
 /* Rows by address, and launches on whole rows. */
@@ -179,7 +180,7 @@ OCT_MUST_CHECK oct_status oct__turn_axpy(const struct oct__turn *turn, double fa
                                          void *row);
 /* Packs `row` as this node's message to all its out-neighbours. */
 OCT_MUST_CHECK oct_status oct__turn_pack(const struct oct__turn *turn, const void *row);
-/* row += factor * this node's own packet. */
+/* row += factor * a node's own packet. */
 OCT_MUST_CHECK oct_status oct__turn_fold_own(const struct oct__turn *turn, double factor,
                                              void *row);
 /* row += factor * sum_j (W_ij - I_ij) * m_j over the in-neighbours and the node itself, in node

@@ -26,8 +26,9 @@ struct oct__gossip_call {
 
 struct oct__gossip_lane {
     struct oct__lane lane;
-    void *row;     /* scratch for an algorithm */
-    void *scratch; /* for operations */
+    void *row;                 /* scratch for an algorithm, of each node of a turn */
+    void *scratch;             /* for operations */
+    struct oct__share *shares; /* [node of a turn] on the host; NULL where turns have one node */
 };
 
 int oct__gossip_find_replica(const struct oct__gossip *gossip, int from, int to);

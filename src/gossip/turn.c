@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* turn.c - one node's turn in a round: its rows, its coefficients, its launches. */
+/* turn.c - a turn in a round: its rows, its coefficients, its launches. */
 #include <math.h>
 
 #include "gossip/inside.h"
@@ -84,12 +84,15 @@ static oct_status pack(const struct oct__turn *turn, const void *row, uint32_t s
                   NULL);
 }
 
+static enum oct__gossip_call_id fold_call(const struct oct__gossip *gossip) {
+    return gossip->is_dense ? OCT_CALL_FOLD_DENSE : OCT_CALL_FOLD;
+}
+
 static oct_status fold(const struct oct__turn *turn, const void *packet, double factor, void *row) {
     const struct oct__gossip *gossip = turn->gossip;
     const union oct__attr attr = {
         .packet = {.form = oct__gossip_form(gossip), .factor = (float)factor}};
-    return launch(turn, gossip->is_dense ? OCT_CALL_FOLD_DENSE : OCT_CALL_FOLD, &attr, packet, row,
-                  NULL);
+    return launch(turn, fold_call(gossip), &attr, packet, row, NULL);
 }
 
 static void *own_packet(const struct oct__turn *turn) {
@@ -104,22 +107,47 @@ oct_status oct__turn_fold_own(const struct oct__turn *turn, double factor, void 
     return fold(turn, own_packet(turn), factor, row);
 }
 
-static oct_status fold_share(const struct oct__turn *turn, int edge, double factor, void *row) {
-    const float share = oct__gossip_share(turn->gossip, edge, factor);
-    return oct__turn_fold_received(turn, edge, (double)share, row);
+/* What a node folds as its number k, in node order: its in-neighbours' packets and, in between, its
+ * own. */
+static struct oct__share share_of(const struct oct__turn *turn, int node, int k, double factor) {
+    const struct oct__gossip *gossip = turn->gossip;
+    const struct oct__mix *mix = gossip->mix;
+    const int first = mix->in_start[node], n_edges = mix->in_start[node + 1] - first;
+    int own = 0;
+    while (own < n_edges && mix->from[first + own] < node) {
+        own++;
+    }
+    if (k == own) {
+        return (struct oct__share){(char *)gossip->packets + (size_t)node * gossip->packet_bytes,
+                                   oct__gossip_self_share(gossip, node, factor)};
+    }
+    const int edge = first + (k < own ? k : k - 1);
+    return k > n_edges ? (struct oct__share){NULL, 0.0F}
+                       : (struct oct__share){gossip->inbox[edge].packet,
+                                             oct__gossip_share(gossip, edge, factor)};
 }
 
+/* As many launches as the node with the most neighbours has packets to fold. */
 oct_status oct__turn_fold_all(const struct oct__turn *turn, double factor, void *row) {
     const struct oct__mix *mix = turn->gossip->mix;
-    const float self = oct__gossip_self_share(turn->gossip, turn->node, factor);
-    const int end = mix->in_start[turn->node + 1];
-    int e = mix->in_start[turn->node];
-    for (; e < end && mix->from[e] < turn->node; e++) {
-        OCT_TRY(fold_share(turn, e, factor, row));
+    int most = 0;
+    for (int i = turn->node; i < turn->node + turn->n_nodes; i++) {
+        const int n = mix->in_start[i + 1] - mix->in_start[i] + 1;
+        most = n > most ? n : most;
     }
-    OCT_TRY(oct__turn_fold_own(turn, (double)self, row));
-    for (; e < end; e++) {
-        OCT_TRY(fold_share(turn, e, factor, row));
+    for (int k = 0; k < most; k++) {
+        if (turn->n_nodes == 1) {
+            const struct oct__share share = share_of(turn, turn->node, k, factor);
+            OCT_TRY(fold(turn, share.packet, (double)share.factor, row));
+            continue;
+        }
+        struct oct__share *shares = turn->lane->shares;
+        for (int i = 0; i < turn->n_nodes; i++) {
+            shares[i] = share_of(turn, turn->node + i, k, factor);
+        }
+        const union oct__attr attr = {
+            .packet = {.form = oct__gossip_form(turn->gossip), .shares = shares}};
+        OCT_TRY(launch(turn, fold_call(turn->gossip), &attr, turn->gossip->packets, row, NULL));
     }
     return OCT_OK;
 }

@@ -344,6 +344,7 @@ static void write_update(struct oct__program *program, const struct oct__program
     int g = tensor_new(program, OCT_HOME_GRAD, OCT_DTYPE_F32, 1, 1, 1, n, 0);
     union oct__attr sgd = {
         .sgd = {.beta = config->beta, .decay = config->decay, .is_global = config->is_global}};
+    program->n_backward = program->n_calls;
     oct__program_call(program, OCT_OP_SGD, NULL, sgd, 3, (int[]){x, m, g});
     program->n_update = program->n_calls;
     if (config->settles) {

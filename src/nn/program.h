@@ -100,11 +100,12 @@ struct oct__program {
     size_t n_tensors, tensor_capacity;
     struct oct__program_call *calls;
     size_t n_calls, call_capacity;
-    size_t n_once;    /* calls that depend on parameters alone, where they are kept; else 0 */
-    size_t n_forward; /* calls up to and including the loss */
-    size_t n_update;  /* calls up to and including the update; the rest settles what gossip left */
-    int *values;      /* [n_layers] tensor of each layer's value */
-    int *gradients;   /* [n_layers] tensor of the gradient that has arrived so far; -1: none */
+    size_t n_once;     /* calls that depend on parameters alone, where they are kept; else 0 */
+    size_t n_forward;  /* calls up to and including the loss */
+    size_t n_backward; /* calls before the update */
+    size_t n_update;   /* calls up to and including the update; the rest settles what gossip left */
+    int *values;       /* [n_layers] tensor of each layer's value */
+    int *gradients;    /* [n_layers] tensor of the gradient that has arrived so far; -1: none */
     int (*saved)[OCT_LAYER_SAVED]; /* [n_layers] what norms and pooling keep for backward */
     struct oct__layer_int8 *int8;  /* [n_layers]; NULL in fp32 */
     struct oct__watch *watches;    /* one for each quantizer */
@@ -257,7 +258,7 @@ struct oct__profile {
 };
 
 /* Runs calls `from` … `to` - 1. A step is run in pieces: a loss that is not finite is noticed before
- * the update spreads it, and gossip comes between the update and what settles it. */
+ * the update spreads it (but not before the gradients are under way, which it need not hold up), and gossip comes between the update and what settles it. */
 OCT_MUST_CHECK oct_status oct__program_run(const struct oct__program *program,
                                            const struct oct__lane *lane,
                                            const struct oct__bases *bases, size_t from, size_t to,

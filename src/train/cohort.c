@@ -356,18 +356,26 @@ struct oct__bases oct__cohort_bases(const struct oct__cohort *cohort,
     return bases;
 }
 
-/* Reads the losses and hits of a launch and sums each node's, in sample order. */
-static oct_status read_results(struct oct__cohort *cohort, const struct oct__program *program,
-                               struct oct__cohort_lane *lane, const struct oct__bases *bases,
-                               struct oct__node_step *found) {
-    struct oct__engine *engine = cohort->engine;
-    const size_t n = (size_t)program->batch, bytes = n * sizeof(float);
+/* Sets off the losses and hits of a launch. */
+static oct_status fetch_results(struct oct__cohort *cohort, const struct oct__program *program,
+                                struct oct__cohort_lane *lane, const struct oct__bases *bases) {
+    const size_t n = (size_t)program->batch, stride = bases->stride[OCT_HOME_WORK];
     const int n_nodes = program->form.n_nodes;
-    float *losses = lane->results, *hits = lane->results + (size_t)n_nodes * n;
-    OCT_TRY(oct__engine_read_rows(engine, losses, oct__program_at(program, bases, program->loss, 0),
-                                  bases->stride[OCT_HOME_WORK], bytes, n_nodes));
-    OCT_TRY(oct__engine_read_rows(engine, hits, oct__program_at(program, bases, program->hit, 0),
-                                  bases->stride[OCT_HOME_WORK], bytes, n_nodes));
+    const void *losses = oct__program_at(program, bases, program->loss, 0);
+    const void *hits = oct__program_at(program, bases, program->hit, 0);
+    OCT_TRY(oct__engine_fetch_rows(cohort->engine, lane->results, losses, stride, n * sizeof(float),
+                                   n_nodes));
+    return oct__engine_fetch_rows(cohort->engine, lane->results + (size_t)n_nodes * n, hits, stride,
+                                  n * sizeof(float), n_nodes);
+}
+
+/* Waits for them and sums each node's, in sample order. */
+static oct_status take_results(struct oct__cohort *cohort, const struct oct__program *program,
+                               const struct oct__cohort_lane *lane, struct oct__node_step *found) {
+    const size_t n = (size_t)program->batch;
+    const int n_nodes = program->form.n_nodes;
+    const float *losses = lane->results, *hits = lane->results + (size_t)n_nodes * n;
+    OCT_TRY(oct__engine_await(cohort->engine));
     for (int node = 0; node < n_nodes; node++, losses += n, hits += n) {
         found[node] = (struct oct__node_step){0};
         for (size_t i = 0; i < n; i++) {
@@ -479,7 +487,9 @@ static oct_status step_launch(void *context, int item, int worker) {
         cohort->engine, oct__program_at(program, &bases, program->picks, 0),
         bases.stride[OCT_HOME_WORK], lane->picks, (size_t)program->batch * sizeof *lane->picks, n));
     OCT_TRY(run_forward(job, lane, &bases));
-    OCT_TRY(read_results(cohort, program, lane, &bases, &job->nodes[first]));
+    OCT_TRY(fetch_results(cohort, program, lane, &bases));
+    OCT_TRY(run_piece(cohort, lane, &bases, program->n_forward, program->n_backward));
+    OCT_TRY(take_results(cohort, program, lane, &job->nodes[first]));
     for (int i = 0; i < n; i++) {
         struct oct__node_step *node = &job->nodes[first + i];
         node->loss /= program->batch;
@@ -487,7 +497,7 @@ static oct_status step_launch(void *context, int item, int worker) {
             return explain_loss(job, lane, &bases, first + i, node->loss);
         }
     }
-    OCT_TRY(run_piece(cohort, lane, &bases, program->n_forward, program->n_update));
+    OCT_TRY(run_piece(cohort, lane, &bases, program->n_backward, program->n_update));
     return cohort->watch ? read_watches(cohort, &bases, first) : OCT_OK;
 }
 
@@ -505,11 +515,12 @@ static oct_status settle_launch(void *context, int item, int worker) {
     struct oct__cohort_lane *lane = &cohort->lanes[worker];
     struct oct__bases bases = begin_launch(job, item, lane);
     const int n = program->form.n_nodes, first = lane->lane.first_node;
+    float *weights = lane->results; /* which has room for more than one a node */
     for (int i = 0; i < n; i++) {
-        float weight = (float)job->weights[first + i];
-        char *at = (char *)bases.at[OCT_HOME_WEIGHT] + (size_t)i * bases.stride[OCT_HOME_WEIGHT];
-        OCT_TRY(cohort->engine->write(cohort->engine, at, &weight, sizeof weight));
+        weights[i] = (float)job->weights[first + i];
     }
+    OCT_TRY(oct__engine_write_rows(cohort->engine, bases.at[OCT_HOME_WEIGHT],
+                                   bases.stride[OCT_HOME_WEIGHT], weights, sizeof *weights, n));
     return run_piece(cohort, lane, &bases, program->n_update, program->n_calls);
 }
 
@@ -568,7 +579,8 @@ static oct_status eval_batch(void *context, int item, int worker) {
     OCT_TRY(
         oct__program_run(program, &lane->lane, &bases, program->n_once, program->n_calls, NULL));
     struct oct__node_step found = {0};
-    OCT_TRY(read_results(cohort, program, lane, &bases, &found));
+    OCT_TRY(fetch_results(cohort, program, lane, &bases));
+    OCT_TRY(take_results(cohort, program, lane, &found));
     cohort->batch_loss[batch] = found.loss;
     cohort->batch_hits[batch] = found.n_hits;
     return OCT_OK;

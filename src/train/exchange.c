@@ -53,6 +53,7 @@ void oct__exchange_destroy(struct oct__exchange *exchange) {
     oct__ledger_fini(&exchange->ledger);
     oct__free(exchange->message);
     oct__free(exchange->packet);
+    oct__free(exchange->index);
     oct__free(exchange);
 }
 
@@ -105,26 +106,64 @@ static void count(struct oct__exchange *exchange, int from, int to, uint64_t len
     oct__ledger_count(&exchange->ledger, from, to, length);
 }
 
-/* Works out what every message of the round would be on the wire. Messages to several receivers are
- * one packet, whose length is asked for once; dense ones all have the same length. */
-static oct_status count_round(struct oct__exchange *exchange) {
+static int is_per_edge(const struct oct__exchange *exchange) {
+    return oct__gossip_is_per_edge(exchange->gossip);
+}
+
+/* The place of the packet that goes over an edge among those of the round. */
+static int slot_of(const struct oct__exchange *exchange, int edge) {
+    return is_per_edge(exchange) ? edge : exchange->gossip->mix->from[edge];
+}
+
+/* Counts what every message of the round would be on the wire. Messages to several receivers are
+ * one packet, whose length is worked out once; dense ones all have the same length. */
+static void count_edges(struct oct__exchange *exchange) {
     const struct oct__gossip *gossip = exchange->gossip;
     const struct oct__packet_form *form = oct__gossip_form(gossip);
     const struct oct__mix *mix = gossip->mix;
     const int is_same = form->select == OCT_SELECT_ALL;
-    const int per_edge = oct__gossip_is_per_edge(gossip);
     uint64_t length = is_same ? oct__wire_length(form, NULL) : 0;
     for (int node = 0; node < mix->n_nodes; node++) {
         const int first = mix->out_start[node], end = mix->out_start[node + 1];
         for (int at = first; at < end; at++) {
-            if (!is_same && (per_edge || at == first)) {
-                const void *packet;
-                OCT_TRY(packet_on_host(exchange, mix->out_edge[at], &packet));
-                length = oct__wire_length(form, packet);
+            const int edge = mix->out_edge[at];
+            if (!is_same && exchange->is_counting && (is_per_edge(exchange) || at == first)) {
+                const uint32_t *index = exchange->index;
+                length = oct__wire_length_of(form, index + (size_t)slot_of(exchange, edge) *
+                                                               form->n_kept);
+            } else if (!is_same && (is_per_edge(exchange) || at == first)) {
+                length = oct__wire_length(form, oct__gossip_packet(gossip, edge));
             }
             count(exchange, node, mix->to[at], length);
         }
     }
+}
+
+oct_status oct__exchange_count(struct oct__exchange *exchange) {
+    if (exchange->is_counting) {
+        OCT_TRY(oct__engine_await(exchange->gossip->config.engine));
+        count_edges(exchange);
+        exchange->is_counting = 0;
+    }
+    return OCT_OK;
+}
+
+/* Counts the round, or sets off what is needed to do so. */
+static oct_status count_round(struct oct__exchange *exchange) {
+    const struct oct__gossip *gossip = exchange->gossip;
+    struct oct__engine *engine = gossip->config.engine;
+    const struct oct__packet_form *form = oct__gossip_form(gossip);
+    if (engine->uses_host_memory || form->select == OCT_SELECT_ALL) {
+        count_edges(exchange);
+        return OCT_OK;
+    }
+    const int n_slots = is_per_edge(exchange) ? gossip->mix->n_edges : gossip->mix->n_nodes;
+    const size_t bytes = form->n_kept * sizeof(uint32_t);
+    OCT_TRY(host_room(&exchange->index, &exchange->index_capacity, (size_t)n_slots * bytes));
+    OCT_TRY(oct__engine_fetch_rows(engine, exchange->index,
+                                   (const char *)gossip->packets + form->index_at,
+                                   gossip->packet_bytes, bytes, n_slots));
+    exchange->is_counting = 1;
     return OCT_OK;
 }
 
@@ -221,6 +260,7 @@ oct_status oct__exchange_round(struct oct__exchange *exchange, uint32_t round, u
     if (mixing == OCT_MIXING_NONE) {
         return OCT_OK;
     }
+    OCT_TRY(oct__exchange_count(exchange));
     OCT_TRY(oct__gossip_begin(gossip, round, step, is_dense));
     if (mixing == OCT_MIXING_GOSSIP) {
         OCT_TRY(oct__ledger_enter(&exchange->ledger, gossip->mix));

@@ -30,6 +30,9 @@ struct oct__exchange {
     size_t message_capacity;
     void *packet; /* room for one on the host */
     size_t packet_capacity;
+    void *index; /* [slot][n_kept] places that the last round's packets keep, still to be counted */
+    size_t index_capacity;
+    int is_counting;
     void *arrived; /* packets that were carried, one for each edge of the round; engine memory */
     size_t arrived_capacity;
 };
@@ -38,8 +41,11 @@ OCT_MUST_CHECK oct_status oct__exchange_create(struct oct__gossip *gossip, const
                                                uint64_t run, struct oct__exchange **out);
 void oct__exchange_destroy(struct oct__exchange *exchange);
 
-/* One round: see oct__gossip_begin for the arguments. */
+/* One round: see oct__gossip_begin for the arguments. Where packets lie in memory of a device, their
+ * lengths are counted when they have arrived: by the next round, or by oct__exchange_count, which
+ * whoever wants to know what has travelled calls first. */
 OCT_MUST_CHECK oct_status oct__exchange_round(struct oct__exchange *exchange, uint32_t round,
                                               uint32_t step, int is_dense);
+OCT_MUST_CHECK oct_status oct__exchange_count(struct oct__exchange *exchange);
 
 #endif

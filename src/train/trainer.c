@@ -194,6 +194,7 @@ static oct_status run_epoch(struct oct_trainer *trainer) {
         OCT_TRY(oct__trainer_step(trainer));
         OCT_TRY(oct__trainer_report(trainer, OCT_PHASE_TRAIN, i + 1, trainer->epoch_steps));
     }
+    OCT_TRY(oct__exchange_count(trainer->exchange));
     if (trainer->epochs_done + 1 == trainer->n_epochs) {
         OCT_TRY(final_rounds(trainer));
     }
@@ -221,6 +222,7 @@ static oct_status keep(struct oct_trainer *trainer, oct_status status) {
     }
     char why[OCT_DETAIL_BYTES];
     oct__detail_take(why);
+    OCT_TRY(oct__exchange_count(trainer->exchange));
     OCT_TRY(oct__trainer_keep(trainer, config->checkpoint));
     oct__detail_give(why);
     return status;

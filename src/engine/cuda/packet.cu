@@ -29,7 +29,8 @@ extern "C" {
 #include "engine/grid.h"
 
 enum {
-    PARTS_MOST = 128,   /* tensors of a launch: what a kernel's argument has room for */
+    PARTS_MOST = 96,    /* tensors of a launch, and … */
+    NODES_MOST = 64,    /* nodes with a packet of their own choice: a kernel's argument is 4 KB */
     PIECE_LEAST = 1024, /* elements */
     PICK_BLOCK = 1024,  /* threads that select */
     PICK_EACH = 8,      /* elements of each of them, of a chunk */
@@ -655,7 +656,11 @@ struct folding {
     enum oct__coding coding;
     int has_scales, is_sparse;
     size_t index_at, values_at;
-    float factor;
+};
+
+/* What each node of a launch folds. */
+struct shares {
+    struct oct__share of[NODES_MOST];
 };
 
 /* Value `from` of a packet. */
@@ -673,11 +678,15 @@ static __device__ inline float value_at(const struct folding *f, const char *val
 
 /* row += factor * values, product and sum rounded. Places differ, so four are under way at once. */
 static __global__ void __launch_bounds__(BLOCK)
-    fold_kernel(__grid_constant__ const struct cut cut, struct folding f, nodes<const char> packets,
-                nodes<float> rows) {
+    fold_packets(__grid_constant__ const struct cut cut, struct folding f,
+                 __grid_constant__ const struct shares shares, nodes<float> rows) {
     const struct piece piece = piece_of(cut);
     const struct part part = cut.parts[piece.part];
-    const char *packet = packets.of((int)blockIdx.y), *values = packet + f.values_at;
+    const struct oct__share share = shares.of[blockIdx.y];
+    const char *packet = (const char *)share.packet, *values = packet + f.values_at;
+    if (!packet) {
+        return;
+    }
     const uint32_t *index = (const uint32_t *)(packet + f.index_at) + part.first;
     const float scale = f.has_scales ? ((const float *)packet)[part.scale] : 0.0F;
     float *y = rows.of((int)blockIdx.y) + part.offset;
@@ -688,7 +697,7 @@ static __global__ void __launch_bounds__(BLOCK)
             const uint32_t at = i + j * BLOCK;
             if (at < piece.end) {
                 to[j] = f.is_sparse ? index[at] : at;
-                sum[j] = y[to[j]] + f.factor * value_at(&f, values, part.first + at, scale);
+                sum[j] = y[to[j]] + share.factor * value_at(&f, values, part.first + at, scale);
             }
         }
         for (uint32_t j = 0; j < FOUR; j++) {
@@ -699,18 +708,33 @@ static __global__ void __launch_bounds__(BLOCK)
     }
 }
 
+/* What node `node` of the launch folds. */
+static struct oct__share share_of(const struct oct__args *args, int node) {
+    if (args->attr.packet.shares) {
+        return args->attr.packet.shares[node];
+    }
+    const struct oct__share own = {(const char *)args->t[0].at + (size_t)node * args->t[0].stride,
+                                   args->attr.packet.factor};
+    return own;
+}
+
 extern "C" oct_status oct__cuda_fold(const struct oct__lane *lane, const struct oct__args *args) {
     const struct oct__packet_form *form = args->attr.packet.form;
-    const struct folding f = {form->coding,
-                              oct__coding_has_scales(form->coding),
-                              form->select != OCT_SELECT_ALL,
-                              form->index_at,
-                              form->values_at,
-                              args->attr.packet.factor};
-    struct cut cut = {};
-    while (next_cut(form, &cut)) {
-        launch_kernel(fold_kernel, grid_of_pieces(lane, &cut), BLOCK, 0, stream_of(lane), cut, f,
-                      nodes_of<const char>(&args->t[0]), nodes_of<float>(&args->t[1]));
+    const struct folding f = {form->coding, oct__coding_has_scales(form->coding),
+                              form->select != OCT_SELECT_ALL, form->index_at, form->values_at};
+    for (int first = 0; first < lane->form.n_nodes; first += NODES_MOST) {
+        const int left = lane->form.n_nodes - first, n = left < NODES_MOST ? left : NODES_MOST;
+        nodes<float> rows = nodes_of<float>(&args->t[1]);
+        rows.at = (float *)((char *)rows.at + (size_t)first * rows.stride);
+        struct shares shares = {};
+        for (int i = 0; i < n; i++) {
+            shares.of[i] = share_of(args, first + i);
+        }
+        struct cut cut = {};
+        while (next_cut(form, &cut)) {
+            const dim3 grid(grid_of_pieces(lane, &cut).x, (unsigned)n);
+            launch_kernel(fold_packets, grid, BLOCK, 0, stream_of(lane), cut, f, shares, rows);
+        }
     }
     return oct__cuda_launched("fold");
 }
