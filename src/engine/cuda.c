@@ -30,9 +30,10 @@ static oct_status cuda_prepare(struct oct__engine *engine, enum oct__op op,
                                const struct oct__lane_form *form, const struct oct__args *args,
                                struct oct__plan *plan) {
     static oct__cuda_scratch_fn *const groups[] = {
-        oct__cuda_simple_scratch,  oct__cuda_packet_scratch,  oct__cuda_norm_scratch,
-        oct__cuda_range_scratch,   oct__cuda_quant_scratch,   oct__cuda_quant_grad_scratch,
-        oct__cuda_norm_u8_scratch, oct__cuda_conv_s8_scratch, oct__cuda_wgrad_scratch,
+        oct__cuda_simple_scratch,     oct__cuda_packet_scratch,  oct__cuda_norm_scratch,
+        oct__cuda_range_scratch,      oct__cuda_quant_scratch,   oct__cuda_params_scratch,
+        oct__cuda_quant_grad_scratch, oct__cuda_norm_u8_scratch, oct__cuda_conv_s8_scratch,
+        oct__cuda_wgrad_scratch,
     };
     (void)engine;
     for (size_t i = 0; i < OCT_COUNT_OF(groups); i++) {
@@ -44,6 +45,7 @@ static oct_status cuda_prepare(struct oct__engine *engine, enum oct__op op,
 
 static void cuda_close(struct oct__engine *engine) {
     struct oct__cuda_engine *cuda = (struct oct__cuda_engine *)engine;
+    oct__cuda_graph_close(cuda);
     oct__cuda_memory_close(cuda);
     if (cuda->stream) {
         (void)cudaStreamDestroy(cuda->stream);
@@ -112,6 +114,9 @@ static oct_status cuda_open(const struct oct_engine_kind *kind, int n_threads,
     const cudaError_t error = cudaStreamCreateWithFlags(&cuda->stream, cudaStreamNonBlocking);
     oct_status status = error == cudaSuccess ? oct__cuda_memory_open(cuda)
                                              : oct__cuda_failed((int)error, "opening the device");
+    if (status == OCT_OK) {
+        status = oct__cuda_graph_open(cuda);
+    }
     if (status != OCT_OK) {
         cuda_close(&cuda->engine);
         return status;
@@ -124,6 +129,8 @@ static oct_status cuda_open(const struct oct_engine_kind *kind, int n_threads,
     engine->prepare = cuda_prepare;
     engine->close = cuda_close;
     memcpy(engine->run, operations, sizeof operations);
+    engine->run_many[OCT_OP_WEIGHT_QUANTIZE] = oct__cuda_weight_quantize_many;
+    engine->run_many[OCT_OP_VECTOR_QUANTIZE] = oct__cuda_vector_quantize_many;
     *out = engine;
     return OCT_OK;
 }

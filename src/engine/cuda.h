@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cuda.h - the engine `cuda`: every node of a cohort in one launch of one GPU.
  *
- * Host code is C: cuda.c has the table of operations, cuda_memory.c memory and copies. Kernels are CUDA C
+ * Host code is C: cuda.c has the table of operations, cuda_memory.c memory and copies,
+ * cuda_graph.c steps that are replayed. Kernels are CUDA C
  * and live in cuda/: one file for each group of operations, its functions called oct__cuda_NAME, as
  * the CPU's are called oct__cpu_NAME. The node's number is a dimension of every grid; tensors of
  * neighbouring nodes lie `stride` apart, so a kernel finds its own by a multiplication.
@@ -33,6 +34,13 @@ struct oct__cuda_fault {
     int wrong, values[3];
 };
 
+/* What changes from step to step, in memory of the device: kernels read it there, so that the launches
+ * of a step are the same each time and can be replayed. */
+struct oct__cuda_now {
+    uint32_t step;
+    float rate;
+};
+
 /* Something that is on its way to the host. */
 struct oct__cuda_fetch {
     void *host;
@@ -50,6 +58,8 @@ struct oct__cuda_engine {
     struct CUevent_st *arrived;    /* comes after the last of the fetches */
     struct oct__cuda_fetch fetches[OCT_CUDA_FETCHES];
     int n_fetches;
+    struct oct__cuda_now *now, now_there; /* on the device; what is there */
+    struct oct__cuda_graph *graphs;       /* cuda_graph.c */
 };
 
 /* An error of CUDA's, a cudaError_t, in words. */
@@ -58,6 +68,14 @@ OCT_MUST_CHECK oct_status oct__cuda_failed(int error, const char *what);
 /* cuda_memory.c: fills the engine's slots for memory; closing takes what opening left behind. */
 OCT_MUST_CHECK oct_status oct__cuda_memory_open(struct oct__cuda_engine *cuda);
 void oct__cuda_memory_close(struct oct__cuda_engine *cuda);
+
+/* cuda_graph.c: the same for pieces that are replayed. */
+OCT_MUST_CHECK oct_status oct__cuda_graph_open(struct oct__cuda_engine *cuda);
+void oct__cuda_graph_close(struct oct__cuda_engine *cuda);
+
+/* cuda/rows.cu: brings the lane's step, or step and rate, to the device for what is launched next. */
+void oct__cuda_tell_step(const struct oct__lane *lane);
+void oct__cuda_tell_now(const struct oct__lane *lane);
 
 /* The device's verdict on the launches of `what` so far. */
 OCT_MUST_CHECK oct_status oct__cuda_launched(const char *what);
@@ -83,9 +101,12 @@ oct__op_fn oct__cuda_range_evonorm, oct__cuda_range_evonorm_grad, oct__cuda_rang
 
 /* cuda/quant.cu: values to bytes and back; cuda/quant_grad.cu: gradients */
 oct__op_fn oct__cuda_quantize, oct__cuda_dequantize, oct__cuda_sums_quantize,
-    oct__cuda_sums_dequantize, oct__cuda_weight_quantize, oct__cuda_vector_quantize,
-    oct__cuda_add_dequantize, oct__cuda_add_u8, oct__cuda_quant_count, oct__cuda_grad_join,
-    oct__cuda_grad_quantize, oct__cuda_grad_mask;
+    oct__cuda_sums_dequantize, oct__cuda_add_dequantize, oct__cuda_add_u8, oct__cuda_quant_count,
+    oct__cuda_grad_join, oct__cuda_grad_quantize, oct__cuda_grad_mask;
+
+/* cuda/params.cu: parameters to bytes */
+oct__op_fn oct__cuda_weight_quantize, oct__cuda_vector_quantize;
+oct__op_many_fn oct__cuda_weight_quantize_many, oct__cuda_vector_quantize_many;
 
 /* cuda/norm_u8.cu: Range EvoNorm on bytes */
 oct__op_fn oct__cuda_range_evonorm_u8, oct__cuda_range_evonorm_u8_grad;
@@ -99,7 +120,8 @@ oct__op_fn oct__cuda_conv, oct__cuda_conv_dgrad, oct__cuda_conv_wgrad, oct__cuda
 typedef size_t oct__cuda_scratch_fn(enum oct__op op, const struct oct__lane_form *form,
                                     const struct oct__args *args);
 oct__cuda_scratch_fn oct__cuda_simple_scratch, oct__cuda_packet_scratch, oct__cuda_norm_scratch,
-    oct__cuda_range_scratch, oct__cuda_quant_scratch, oct__cuda_quant_grad_scratch,
-    oct__cuda_norm_u8_scratch, oct__cuda_conv_s8_scratch, oct__cuda_wgrad_scratch;
+    oct__cuda_range_scratch, oct__cuda_quant_scratch, oct__cuda_params_scratch,
+    oct__cuda_quant_grad_scratch, oct__cuda_norm_u8_scratch, oct__cuda_conv_s8_scratch,
+    oct__cuda_wgrad_scratch;
 
 #endif

@@ -200,6 +200,12 @@ oct_status oct__cuda_memory_open(struct oct__cuda_engine *cuda) {
         error = cudaMallocHost((void **)&cuda->incoming, PAGE);
     }
     if (error == cudaSuccess) {
+        error = cudaMalloc((void **)&cuda->now, sizeof *cuda->now);
+    }
+    if (error == cudaSuccess) {
+        error = cudaMemsetAsync(cuda->now, 0, sizeof *cuda->now, cuda->stream);
+    }
+    if (error == cudaSuccess) {
         error = cudaEventCreateWithFlags(&cuda->arrived, cudaEventDisableTiming);
     }
     if (error != cudaSuccess) {
@@ -218,6 +224,7 @@ oct_status oct__cuda_memory_open(struct oct__cuda_engine *cuda) {
 }
 
 void oct__cuda_memory_close(struct oct__cuda_engine *cuda) {
+    (void)cudaFree(cuda->now);
     (void)cudaFreeHost(cuda->fault);
     (void)cudaFreeHost(cuda->outgoing);
     (void)cudaFreeHost(cuda->incoming);

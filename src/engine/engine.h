@@ -193,11 +193,14 @@ struct oct__lane {
 };
 
 typedef oct_status oct__op_fn(const struct oct__lane *lane, const struct oct__args *args);
+typedef oct_status oct__op_many_fn(const struct oct__lane *lane,
+                                   const struct oct__args *const *args, int n);
 
 struct oct__engine {
     const struct oct_engine_kind *kind;
     int n_threads;
     int uses_host_memory; /* reads host addresses as they are, so a dataset need not be copied */
+    uint64_t n_programs;  /* so far: each gets a number, which no other had */
     int is_wide; /* a launch is best when it covers the whole cohort, and evaluates many samples */
     enum oct__dtype gradient; /* of the float gradients that int8 weight gradients come from: BF16
                                  where products of it are fast, else F32 */
@@ -229,6 +232,17 @@ struct oct__engine {
     void (*release)(struct oct__engine *engine, enum oct__op op, void *handle);
 
     oct__op_fn *run[OCT_OP_COUNT]; /* empty: the fallback */
+
+    /* n calls none of which reads what another writes, at once. Empty: they are run one by one. A
+     * program on an engine that has any brings such calls together. */
+    oct__op_many_fn *run_many[OCT_OP_COUNT];
+
+    /* Around launches that are the same again and again but for the lane's step and rate, which is what
+     * `key` says: begin may have done all of them (*is_replayed), or they follow, and then end, with
+     * their status, which it returns. NULL: nothing is replayed. */
+    oct_status (*begin)(const struct oct__lane *lane, const void *key, size_t bytes,
+                        int *is_replayed);
+    oct_status (*end)(const struct oct__lane *lane, oct_status status);
 
     /* Fills args->kept from the operand that the call's plan names; the other operands have no
      * address yet. NULL: no call keeps anything, whatever plans say. */

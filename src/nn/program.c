@@ -405,6 +405,9 @@ static oct_status write_program(struct oct__program *program,
     if (program->mode == OCT_MODE_EVAL && program->logits >= 0) {
         program->tensors[program->logits].is_pinned = 1;
     }
+    if (program->mode == OCT_MODE_TRAIN) {
+        OCT_TRY(oct__program_gather(program));
+    }
     const int keeps = config->keeps && program->mode == OCT_MODE_EVAL;
     OCT_TRY(prepare_calls(program, keeps));
     if (keeps) {
@@ -420,6 +423,7 @@ oct_status oct__program_create(struct oct__engine *engine, const struct oct_grap
     OCT_TRY(oct__alloc(sizeof(struct oct__program), "program", &memory));
     struct oct__program *program = memory;
     program->engine = engine;
+    program->number = ++engine->n_programs;
     program->graph = graph;
     program->form = config->form;
     program->mode = config->mode;

@@ -91,6 +91,7 @@ struct oct__program_call {
 
 struct oct__program {
     struct oct__engine *engine;
+    uint64_t number; /* of all programs that the engine has had */
     const struct oct_graph *graph;
     struct oct__lane_form form;
     enum oct__mode mode;
@@ -101,6 +102,7 @@ struct oct__program {
     struct oct__program_call *calls;
     size_t n_calls, call_capacity;
     size_t n_once;     /* calls that depend on parameters alone, where they are kept; else 0 */
+    size_t n_gathered; /* calls at the front that read parameters alone, sorted by operation */
     size_t n_forward;  /* calls up to and including the loss */
     size_t n_backward; /* calls before the update */
     size_t n_update;   /* calls up to and including the update; the rest settles what gossip left */
@@ -164,6 +166,10 @@ int oct__program_pinned(struct oct__program *program, enum oct__dtype dtype, int
 void oct__program_touch(struct oct__program *program, int tensor, int call);
 /* Sorts calls that have their plans and keeps what it can: program_keep.c. */
 OCT_MUST_CHECK oct_status oct__program_keep(struct oct__program *program);
+/* Brings calls to the front that an engine would rather run together: program_gather.c. */
+OCT_MUST_CHECK oct_status oct__program_gather(struct oct__program *program);
+/* When each tensor is first and last used, found again after calls were sorted. */
+void oct__program_find_lives(struct oct__program *program);
 /* Remembers the first failure. */
 void oct__program_mistake(struct oct__program *program, oct_status status);
 

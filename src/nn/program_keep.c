@@ -98,7 +98,7 @@ static oct_status sort_calls(struct oct__program *program, const char *once, siz
     return OCT_OK;
 }
 
-static void find_lives(struct oct__program *program) {
+void oct__program_find_lives(struct oct__program *program) {
     for (size_t i = 0; i < program->n_tensors; i++) {
         program->tensors[i].first = program->tensors[i].last = -1;
     }
@@ -137,7 +137,7 @@ oct_status oct__program_keep(struct oct__program *program) {
     oct_status status = sort_calls(program, once, n_once);
     oct__free(memory);
     if (status == OCT_OK) {
-        find_lives(program);
+        oct__program_find_lives(program);
         place_kept(program);
     }
     return status;

@@ -23,9 +23,15 @@ static struct oct__tensor resolve(const struct oct__program *program,
     return t;
 }
 
-static oct_status run_call(const struct oct__program *program, size_t index,
-                           const struct oct__lane *lane, const struct oct__bases *bases) {
-    const struct oct__program_call *call = &program->calls[index];
+/* The call whose plan counts: the one for which this one makes what it keeps, or itself. */
+static const struct oct__program_call *user_of(const struct oct__program *program,
+                                               const struct oct__program_call *call) {
+    return call->keeps_for < 0 ? call : &program->calls[call->keeps_for];
+}
+
+static struct oct__args args_of(const struct oct__program *program,
+                                const struct oct__program_call *call,
+                                const struct oct__bases *bases) {
     struct oct__args args;
     for (int i = 0; i < OCT_ARGS_MOST; i++) {
         if (call->tensors[i] >= 0) {
@@ -34,8 +40,7 @@ static oct_status run_call(const struct oct__program *program, size_t index,
             memset(&args.t[i], 0, sizeof args.t[i]);
         }
     }
-    const struct oct__program_call *user =
-        call->keeps_for < 0 ? call : &program->calls[call->keeps_for];
+    const struct oct__program_call *user = user_of(program, call);
     args.attr = call->attr;
     args.layer = call->layer;
     args.handle = user->plan.handle;
@@ -44,34 +49,106 @@ static oct_status run_call(const struct oct__program *program, size_t index,
     if (user->plan.kept_bytes > 0) {
         args.kept = (char *)bases->at[OCT_HOME_KEPT] + user->kept_at;
     }
-    return user == call ? oct__engine_run(lane, call->op, &args)
-                        : lane->engine->keep(lane, call->op, &args);
+    return args;
 }
 
-static oct_status time_call(const struct oct__program *program, size_t index,
-                            const struct oct__lane *lane, const struct oct__bases *bases,
-                            const struct oct__profile *profile) {
-    if (!profile) {
-        return run_call(program, index, lane, bases);
+static oct_status run_call(const struct oct__program *program, size_t index,
+                           const struct oct__lane *lane, const struct oct__bases *bases) {
+    const struct oct__program_call *call = &program->calls[index];
+    const struct oct__args args = args_of(program, call, bases);
+    return user_of(program, call) == call ? oct__engine_run(lane, call->op, &args)
+                                          : lane->engine->keep(lane, call->op, &args);
+}
+
+/* How many calls from `index` on, all before `to`, are one for the engine. */
+static size_t together(const struct oct__program *program, size_t index, size_t to) {
+    const size_t end = to < program->n_gathered ? to : program->n_gathered;
+    size_t n = 1;
+    while (index + n < end && program->calls[index + n].op == program->calls[index].op) {
+        n++;
     }
-    double start = oct__seconds();
-    OCT_TRY(run_call(program, index, lane, bases));
+    return n;
+}
+
+/* The most that are handed over at once. */
+#define MANY 32
+
+static oct_status run_many(const struct oct__program *program, size_t index, size_t n,
+                           const struct oct__lane *lane, const struct oct__bases *bases) {
+    const enum oct__op op = program->calls[index].op;
+    struct oct__args args[MANY];
+    const struct oct__args *list[MANY];
+    for (size_t done = 0; done < n;) {
+        const size_t left = n - done, count = left < MANY ? left : MANY;
+        for (size_t i = 0; i < count; i++, done++) {
+            args[i] = args_of(program, &program->calls[index + done], bases);
+            list[i] = &args[i];
+        }
+        OCT_TRY(lane->engine->run_many[op](lane, list, (int)count));
+    }
+    return OCT_OK;
+}
+
+/* Runs `n` calls that are one for the engine; their time counts for each of them alike. */
+static oct_status time_calls(const struct oct__program *program, size_t index, size_t n,
+                             const struct oct__lane *lane, const struct oct__bases *bases,
+                             const struct oct__profile *profile) {
+    const double start = profile ? oct__seconds() : 0.0;
+    OCT_TRY(n > 1 ? run_many(program, index, n, lane, bases)
+                  : run_call(program, index, lane, bases));
+    if (!profile) {
+        return OCT_OK;
+    }
     if (lane->engine->finish) {
         OCT_TRY(lane->engine->finish(lane->engine));
     }
-    profile->seconds[index] += oct__seconds() - start;
+    const double each = (oct__seconds() - start) / (double)n;
+    for (size_t i = index; i < index + n; i++) {
+        profile->seconds[i] += each;
+    }
     return OCT_OK;
 }
+
+static oct_status run_calls(const struct oct__program *program, const struct oct__lane *lane,
+                            const struct oct__bases *bases, size_t from, size_t to,
+                            const struct oct__profile *profile) {
+    for (size_t i = from, n; i < to; i += n) {
+        n = together(program, i, to);
+        if (program->calls[i].op != OCT_OP_QUANT_COUNT || lane->watch) {
+            OCT_TRY(time_calls(program, i, n, lane, bases, profile));
+        }
+    }
+    return OCT_OK;
+}
+
+/* All that the launches of a piece depend on, but for the lane's step and rate. */
+struct piece {
+    struct oct__bases bases;
+    uint64_t program, from, to, seed;
+    void *scratch;
+    int64_t first_node, n_nodes, watch;
+};
 
 oct_status oct__program_run(const struct oct__program *program, const struct oct__lane *lane,
                             const struct oct__bases *bases, size_t from, size_t to,
                             const struct oct__profile *profile) {
-    for (size_t i = from; i < to; i++) {
-        if (program->calls[i].op != OCT_OP_QUANT_COUNT || lane->watch) {
-            OCT_TRY(time_call(program, i, lane, bases, profile));
-        }
+    if (!lane->engine->begin || profile || to - from < 2) {
+        return run_calls(program, lane, bases, from, to, profile);
     }
-    return OCT_OK;
+    const struct piece piece = {.bases = *bases,
+                                .program = program->number,
+                                .from = from,
+                                .to = to,
+                                .seed = lane->seed,
+                                .scratch = lane->shared_scratch,
+                                .first_node = lane->first_node,
+                                .n_nodes = lane->form.n_nodes,
+                                .watch = lane->watch};
+    int is_replayed;
+    OCT_TRY(lane->engine->begin(lane, &piece, sizeof piece, &is_replayed));
+    return is_replayed
+               ? OCT_OK
+               : lane->engine->end(lane, run_calls(program, lane, bases, from, to, profile));
 }
 
 oct_status oct__program_run_floor(const struct oct__program *program, const struct oct__lane *lane,
@@ -81,7 +158,7 @@ oct_status oct__program_run_floor(const struct oct__program *program, const stru
     bare.bare = 1;
     for (size_t i = program->n_once; i < program->n_calls; i++) {
         if (oct__op_info[program->calls[i].op].is_product) {
-            OCT_TRY(time_call(program, i, &bare, bases, profile));
+            OCT_TRY(time_calls(program, i, 1, &bare, bases, profile));
         }
     }
     return OCT_OK;

@@ -410,8 +410,8 @@ static void check_launch(struct dim3 grid, unsigned block, size_t shared) {
     }
 }
 
-void emu_launch(const struct emu_kernel *kernel, const void *call, struct dim3 grid, unsigned block,
-                size_t shared) {
+static void launch_now(const struct emu_kernel *kernel, const void *call, struct dim3 grid,
+                       unsigned block, size_t shared) {
     if (chance == 0) {
         begin_chance();
     }
@@ -431,6 +431,84 @@ void emu_launch(const struct emu_kernel *kernel, const void *call, struct dim3 g
         check_fence(dynamic + dynamic_bytes, "dynamic shared memory");
     }
     kernel_now = NULL;
+}
+
+/* --- recording --------------------------------------------------------------------------------- */
+
+struct emu_launched {
+    struct emu_kernel kernel;
+    void *call;
+    struct dim3 grid;
+    unsigned block;
+    size_t shared;
+    struct emu_launched *next;
+};
+
+struct emu_record {
+    struct emu_launched *first, **end;
+    int n_owners;
+};
+
+static struct emu_record *recording;
+
+void emu_record_begin(void) {
+    emu_record_none("recording");
+    recording = (struct emu_record *)calloc(1, sizeof *recording);
+    recording->end = &recording->first;
+    recording->n_owners = 1;
+}
+
+struct emu_record *emu_record_end(void) {
+    struct emu_record *record = recording;
+    recording = NULL;
+    return record;
+}
+
+struct emu_record *emu_record_share(struct emu_record *record) {
+    record->n_owners++;
+    return record;
+}
+
+void emu_record_drop(struct emu_record *record) {
+    if (--record->n_owners > 0) {
+        return;
+    }
+    for (struct emu_launched *at = record->first, *next; at; at = next) {
+        next = at->next;
+        free(at->call);
+        free(at);
+    }
+    free(record);
+}
+
+void emu_replay(const struct emu_record *record) {
+    emu_record_none("replaying");
+    for (const struct emu_launched *at = record->first; at; at = at->next) {
+        launch_now(&at->kernel, at->call, at->grid, at->block, at->shared);
+    }
+}
+
+void emu_record_none(const char *what) {
+    if (recording) {
+        emu_fail("%s while launches are recorded", what);
+    }
+}
+
+void emu_launch(const struct emu_kernel *kernel, const void *call, size_t bytes, struct dim3 grid,
+                unsigned block, size_t shared) {
+    if (!recording) {
+        launch_now(kernel, call, grid, block, shared);
+        return;
+    }
+    struct emu_launched *at = (struct emu_launched *)calloc(1, sizeof *at);
+    at->kernel = *kernel;
+    at->call = malloc(bytes);
+    memcpy(at->call, call, bytes);
+    at->grid = grid;
+    at->block = block;
+    at->shared = shared;
+    *recording->end = at;
+    recording->end = &at->next;
 }
 
 /* --- memory ------------------------------------------------------------------------------------ */

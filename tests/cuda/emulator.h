@@ -46,8 +46,19 @@ struct emu_kernel {
     char *shared, *shared_end; /* its static shared memory lies there */
 };
 
-void emu_launch(const struct emu_kernel *kernel, const void *call, struct dim3 grid, unsigned block,
-                size_t shared);
+void emu_launch(const struct emu_kernel *kernel, const void *call, size_t bytes, struct dim3 grid,
+                unsigned block, size_t shared);
+
+/* Records launches instead of running them, to be run any number of times; `bytes` of the call, which
+ * are copied. One at a time. Lists have owners, of whom the last to drop it ends it. */
+struct emu_record;
+void emu_record_begin(void);
+struct emu_record *emu_record_end(void);
+struct emu_record *emu_record_share(struct emu_record *record);
+void emu_record_drop(struct emu_record *record);
+void emu_replay(const struct emu_record *record);
+/* Ends the program if something is being recorded: the engine records kernels alone. */
+void emu_record_none(const char *what);
 
 /* Static shared memory is what a file of kernels has in its .bss: `static` variables that begin with
  * nothing. (GCC forgets the attribute `section` in templates.) The ends are labels, the second in a

@@ -64,6 +64,7 @@ cudaError_t cudaMemGetInfo(size_t *left, size_t *all) {
 
 cudaError_t cudaMemsetAsync(void *at, int byte, size_t bytes, cudaStream_t stream) {
     (void)stream;
+    emu_record_none("cudaMemsetAsync");
     memset(at, byte, bytes);
     return cudaSuccess;
 }
@@ -72,6 +73,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
                             cudaStream_t stream) {
     (void)kind;
     (void)stream;
+    emu_record_none("cudaMemcpyAsync");
     memcpy(to, from, bytes);
     return cudaSuccess;
 }
@@ -134,6 +136,40 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
     return cudaEventSynchronize(event);
+}
+
+/* A graph and what is made ready of it are the same list here, which has two owners. */
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode) {
+    (void)mode;
+    emu_record_begin();
+    return cudaStreamSynchronize(stream);
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
+    *graph = (cudaGraph_t)emu_record_end();
+    return cudaStreamSynchronize(stream);
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *ready, cudaGraph_t graph,
+                                 unsigned long long flags) {
+    (void)flags;
+    *ready = (cudaGraphExec_t)emu_record_share((struct emu_record *)graph);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t ready, cudaStream_t stream) {
+    emu_replay((const struct emu_record *)ready);
+    return cudaStreamSynchronize(stream);
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+    emu_record_drop((struct emu_record *)graph);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t ready) {
+    emu_record_drop((struct emu_record *)ready);
+    return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceCount(int *n) {

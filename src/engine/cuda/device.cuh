@@ -6,6 +6,7 @@
 #include <cuda_runtime.h>
 
 extern "C" {
+#include "base/rng.h"
 #include "engine/cuda.h"
 }
 #include "engine/cuda/launch.cuh"
@@ -31,6 +32,34 @@ static inline cudaStream_t stream_of(const struct oct__lane *lane) {
 
 static inline struct oct__cuda_fault *fault_of(const struct oct__lane *lane) {
     return ((const struct oct__cuda_engine *)lane->engine)->fault;
+}
+
+/* Where kernels find the step and the learning rate, which are there for the launches that follow. */
+static inline const struct oct__cuda_now *now_of(const struct oct__lane *lane) {
+    oct__cuda_tell_now(lane);
+    return ((const struct oct__cuda_engine *)lane->engine)->now;
+}
+
+/* A stream of random numbers of the launch's nodes in any step. */
+struct chance {
+    struct oct__stream first; /* of its first node; the others' differ in the node alone */
+    const struct oct__cuda_now *now;
+
+    __device__ struct oct__stream of(int node) const {
+        struct oct__stream stream = first;
+        stream.counter[1] = now->step;
+        stream.counter[2] += (uint32_t)node;
+        return stream;
+    }
+};
+
+static inline struct chance chance_of(const struct oct__lane *lane, enum oct__purpose purpose,
+                                      uint32_t layer) {
+    oct__cuda_tell_step(lane);
+    const struct chance all = {
+        oct__stream(lane->seed, purpose, (uint32_t)lane->first_node, 0, layer),
+        ((const struct oct__cuda_engine *)lane->engine)->now};
+    return all;
 }
 
 static __device__ inline void report(struct oct__cuda_fault *fault, enum oct__cuda_wrong wrong,

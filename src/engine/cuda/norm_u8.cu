@@ -68,7 +68,7 @@ static void launch_forward(const struct oct__lane *lane, const struct oct__args 
                         NULL,
                         grid_rule_of(&attr->quant, form.n, &t[RUNNING], &t[Y_GRID]),
                         nodes_of<uint8_t>(&t[Y]),
-                        first_stream(lane, args, OCT_PURPOSE_ROUND_VALUE),
+                        chance_of(lane, OCT_PURPOSE_ROUND_VALUE, (uint32_t)args->layer),
                         is_aligned(&t[Y], 4)};
     if (needs_ends) {
         launch_kernel(find_spread<byte_values, WIDE, true>, sample_grid(lane, form), NORM_BLOCK, 0,

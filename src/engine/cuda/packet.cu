@@ -139,7 +139,7 @@ struct packing {
     size_t index_at, values_at, used, n_bytes; /* of a packet; used: where the zeros begin */
     char *room;
     size_t room_stride, kept_at, peaks_at;
-    struct oct__stream words, round; /* of the launch's first node */
+    struct chance words, round;
     struct oct__cuda_fault *fault;
     int first_node;
 };
@@ -186,11 +186,6 @@ extern "C" size_t oct__cuda_packet_scratch(enum oct__op op, const struct oct__la
 
 static __device__ inline char *room_of(const struct packing &p) {
     return p.room + (size_t)blockIdx.y * p.room_stride;
-}
-
-static __device__ inline struct oct__stream stream_at(struct oct__stream first) {
-    first.counter[2] += blockIdx.y;
-    return first;
 }
 
 /* A packet ends with zeros: less than a cache line of them. */
@@ -354,7 +349,7 @@ static __global__ void __launch_bounds__(BLOCK)
     __shared__ double room[BLOCK / 32];
     const struct piece piece = piece_of(cut);
     const struct part part = cut.parts[piece.part];
-    const struct oct__stream stream = stream_at(p.round);
+    const struct oct__stream stream = p.round.of((int)blockIdx.y);
     const uint32_t *x = rows.of((int)blockIdx.y) + part.offset;
     char *packet = packets.of((int)blockIdx.y);
     int8_t *codes = (int8_t *)packet + p.values_at + part.first;
@@ -535,7 +530,7 @@ static __global__ void __launch_bounds__(PICK_BLOCK)
     char *packet = packets.of((int)blockIdx.y), *own = room_of(p);
     struct search s = {x, 0x7fffffffU, part.count, part.keep};
     if (p.select == OCT_SELECT_RANDOM) {
-        draw(stream_at(p.words), part.offset, part.count, (uint32_t *)own);
+        draw(p.words.of((int)blockIdx.y), part.offset, part.count, (uint32_t *)own);
         s.keys = (const uint32_t *)own + part.offset;
         s.mask = 0xffffffffU;
     }
@@ -570,7 +565,7 @@ static __global__ void __launch_bounds__(BLOCK)
     __shared__ uint32_t room[BLOCK / 32];
     const struct piece piece = piece_of(cut);
     const struct part part = cut.parts[piece.part];
-    const struct oct__stream stream = stream_at(p.round);
+    const struct oct__stream stream = p.round.of((int)blockIdx.y);
     const uint32_t *kept = (const uint32_t *)(room_of(p) + p.kept_at) + part.first;
     const struct peak *peaks = (const struct peak *)(room_of(p) + p.peaks_at);
     char *packet = packets.of((int)blockIdx.y);
@@ -632,13 +627,13 @@ static void each_cut(const struct oct__lane *lane, const struct oct__args *args,
 }
 
 extern "C" oct_status oct__cuda_pack(const struct oct__lane *lane, const struct oct__args *args) {
-    const uint32_t node = (uint32_t)lane->first_node, salt = args->attr.packet.salt;
+    const uint32_t salt = args->attr.packet.salt;
     struct packing p = packing_of(args->attr.packet.form);
     p.room = (char *)lane->shared_scratch;
     p.fault = fault_of(lane);
     p.first_node = lane->first_node;
-    p.words = oct__stream(lane->seed, OCT_PURPOSE_PACK_SELECT, node, lane->step, salt);
-    p.round = oct__stream(lane->seed, OCT_PURPOSE_PACK_ROUND, node, lane->step, salt);
+    p.words = chance_of(lane, OCT_PURPOSE_PACK_SELECT, salt);
+    p.round = chance_of(lane, OCT_PURPOSE_PACK_ROUND, salt);
     if (p.select != OCT_SELECT_ALL) {
         each_cut(lane, args, &p, launch_picked);
         if (p.coding == OCT_CODING_S8) {

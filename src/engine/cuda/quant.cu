@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* quant.cu - values to bytes and back on a GPU: quantizers, sums of products and of values,
- * parameters.
+/* quant.cu - values to bytes and back on a GPU: quantizers, sums of products and of values.
  *
  * A quantizer's kernels are written once, for values of any source: floats, a product's sums, two
  * tensors of bytes. Each source is read twice, for the extremes and for the bytes; what a launch
  * reads again lies in the second-level cache.
  *
- *     scratch of quantizers: [node][sample][piece] extremes
- *             of weights:    [node][scale][piece] magnitudes, when one block is not enough
+ *     scratch: [node][sample][piece] extremes
  *
  * A thread reads four neighbours at a time where tensors are aligned and channels are a multiple of
  * four, else one.
@@ -229,7 +227,7 @@ static __device__ inline void fold_pieces(const extremes *found, int pieces, int
 template <typename Source, int WIDE, bool CHANCE>
 static __global__ void __launch_bounds__(BLOCK, 5)
     write_bytes(Source source, cut all, const extremes *found, grid_rule rule, nodes<uint8_t> to,
-                struct oct__stream first_stream) {
+                struct chance chance) {
     __shared__ fold_room room;
     const int node = (int)blockIdx.y;
     const uint32_t base = (blockIdx.x * (BLOCK * UNITS) + threadIdx.x) * WIDE;
@@ -250,7 +248,7 @@ static __global__ void __launch_bounds__(BLOCK, 5)
         },
         room);
     const borders b = borders_of(grid.zero);
-    const struct oct__stream stream = stream_at(first_stream, node);
+    const struct oct__stream stream = chance.of(node);
     uint8_t *q = to.of(node);
 #pragma unroll
     for (int u = 0; u < UNITS; u++) {
@@ -293,7 +291,8 @@ static void launch_quantizer(const quantizer &z, const Source &source) {
     const unsigned n_nodes = (unsigned)z.lane->form.n_nodes;
     const cudaStream_t stream = stream_of(z.lane);
     const grid_rule rule = grid_rule_of(attr, t[0].n, &t[z.running], &t[z.grid]);
-    const struct oct__stream chance = first_stream(z.lane, z.args, OCT_PURPOSE_ROUND_VALUE);
+    const struct chance chance =
+        chance_of(z.lane, OCT_PURPOSE_ROUND_VALUE, (uint32_t)z.args->layer);
     const nodes<uint8_t> q = nodes_of<uint8_t>(&t[z.q]);
     const dim3 grid((unsigned)divided_up(all.count, BLOCK * UNITS * WIDE), n_nodes);
     extremes *found = (extremes *)z.lane->shared_scratch;
@@ -452,145 +451,6 @@ oct_status oct__cuda_add_dequantize(const struct oct__lane *lane, const struct o
     return oct__cuda_launched("add_dequantize");
 }
 
-/* --- parameters ------------------------------------------------------------------------------- */
-
-/* Weights that share a scale: `count`, cut into pieces of `each`. */
-struct weight_cut {
-    uint32_t count, each;
-    int n_scales, pieces;
-    bool is_wide;
-};
-
-/* So many a single block finds the scale of and writes: two launches would take longer. */
-enum { WEIGHTS_ALONE = 65536, WEIGHT_PIECE = 16384, WEIGHT_BLOCK = 1024 };
-
-static weight_cut weight_cut_of(const struct oct__args *args) {
-    const struct oct__tensor *t = args->t;
-    const uint32_t n_scales = count_of(&t[2]), count = count_of(&t[0]) / n_scales;
-    weight_cut all = {count, count, (int)n_scales, 1, false};
-    if (count > WEIGHTS_ALONE) {
-        const int wanted = divided_up(count, WEIGHT_PIECE);
-        all.each = (uint32_t)divided_up(count, (size_t)(wanted < 256 ? wanted : 256));
-        all.each = (all.each + 3) / 4 * 4;
-        all.pieces = divided_up(count, all.each);
-    }
-    all.is_wide = count % 4 == 0 && is_aligned(&t[0], 16) && is_aligned(&t[1], 4);
-    return all;
-}
-
-/* The largest magnitude of w[first … end - 1], by the whole block. */
-static __device__ inline uint32_t weight_peak(const float *w, uint32_t first, uint32_t end,
-                                              bool is_wide, uint32_t room[32]) {
-    uint32_t peak = 0;
-    if (is_wide) {
-#pragma unroll 4
-        for (uint32_t e = first + 4 * threadIdx.x; e < end; e += 4 * blockDim.x) {
-            float x[4];
-            load_floats(w + e, x);
-            peak = max(max(max(peak, magnitude(x[0])), max(magnitude(x[1]), magnitude(x[2]))),
-                       magnitude(x[3]));
-        }
-    } else {
-        for (uint32_t e = first + threadIdx.x; e < end; e += blockDim.x) {
-            peak = max(peak, magnitude(w[e]));
-        }
-    }
-    return block_max(peak, room);
-}
-
-static __device__ inline void weight_bytes(const float *w, uint32_t first, uint32_t end,
-                                           bool is_wide, float inverse, int8_t *q) {
-    if (is_wide) {
-#pragma unroll 4
-        for (uint32_t e = first + 4 * threadIdx.x; e < end; e += 4 * blockDim.x) {
-            float x[4];
-            int bytes[4];
-            load_floats(w + e, x);
-            for (int i = 0; i < 4; i++) {
-                bytes[i] = nearest(held(x[i] * inverse, -127.0F, 127.0F));
-            }
-            *(uint32_t *)(q + e) = join_bytes(bytes);
-        }
-    } else {
-        for (uint32_t e = first + threadIdx.x; e < end; e += blockDim.x) {
-            q[e] = (int8_t)nearest(held(w[e] * inverse, -127.0F, 127.0F));
-        }
-    }
-}
-
-/* One piece: no launch before it, and `found` is not read. Else its peaks were found before. */
-static __global__ void __launch_bounds__(WEIGHT_BLOCK)
-    write_weights(nodes<const float> weights, weight_cut all, const uint32_t *found,
-                  nodes<int8_t> to, nodes<float> scales) {
-    __shared__ uint32_t room[32];
-    const int node = (int)blockIdx.z;
-    const size_t from = (size_t)blockIdx.y * all.count;
-    const float *w = weights.of(node) + from;
-    const uint32_t first = blockIdx.x * all.each, end = min(first + all.each, all.count);
-    uint32_t peak = 0;
-    if (all.pieces == 1) {
-        peak = weight_peak(w, first, end, all.is_wide, room);
-    } else {
-        const uint32_t *peaks =
-            found + ((size_t)node * gridDim.y + blockIdx.y) * (size_t)all.pieces;
-        if ((int)threadIdx.x < all.pieces) {
-            peak = peaks[threadIdx.x];
-        }
-        peak = block_max(peak, room);
-    }
-    const float scale = oct__symmetric_scale(__uint_as_float(peak));
-    if (blockIdx.x == 0 && threadIdx.x == 0) {
-        scales.of(node)[blockIdx.y] = scale;
-    }
-    weight_bytes(w, first, end, all.is_wide, oct__symmetric_inverse(scale), to.of(node) + from);
-}
-
-static __global__ void __launch_bounds__(WEIGHT_BLOCK)
-    find_weight_peaks(nodes<const float> weights, weight_cut all, uint32_t *found) {
-    __shared__ uint32_t room[32];
-    const int node = (int)blockIdx.z;
-    const float *w = weights.of(node) + (size_t)blockIdx.y * all.count;
-    const uint32_t first = blockIdx.x * all.each, end = min(first + all.each, all.count);
-    const uint32_t peak = weight_peak(w, first, end, all.is_wide, room);
-    if (threadIdx.x == 0) {
-        found[((size_t)node * gridDim.y + blockIdx.y) * (size_t)all.pieces + blockIdx.x] = peak;
-    }
-}
-
-oct_status oct__cuda_weight_quantize(const struct oct__lane *lane, const struct oct__args *args) {
-    const struct oct__tensor *t = args->t;
-    const weight_cut all = weight_cut_of(args);
-    const nodes<const float> w = nodes_of<const float>(&t[0]);
-    const dim3 grid((unsigned)all.pieces, (unsigned)all.n_scales, (unsigned)lane->form.n_nodes);
-    const unsigned threads = all.count > 8192 ? WEIGHT_BLOCK : all.count > 1024 ? 512 : 128;
-    uint32_t *found = (uint32_t *)lane->shared_scratch;
-    if (all.pieces > 1) {
-        launch_kernel(find_weight_peaks, grid, threads, 0, stream_of(lane), w, all, found);
-    }
-    launch_kernel(write_weights, grid, threads, 0, stream_of(lane), w, all, found,
-                  nodes_of<int8_t>(&t[1]), nodes_of<float>(&t[2]));
-    return oct__cuda_launched("weight_quantize");
-}
-
-static __global__ void __launch_bounds__(BLOCK)
-    move_vector(nodes<const float> from, int n, nodes<float> to) {
-    __shared__ extremes room[32];
-    const int node = (int)blockIdx.x;
-    const float *x = from.of(node);
-    float *y = to.of(node);
-    const vector_steps steps = vector_steps_of(n, x, room);
-    for (int i = (int)threadIdx.x; i < n; i += BLOCK) {
-        y[i] = steps.at(x[i]);
-    }
-}
-
-oct_status oct__cuda_vector_quantize(const struct oct__lane *lane, const struct oct__args *args) {
-    const int n = (int)oct__tensor_count(&args->t[0]);
-    launch_kernel(move_vector, (unsigned)lane->form.n_nodes, BLOCK, 0, stream_of(lane),
-                  nodes_of<const float>(&args->t[0]), n, nodes_of<float>(&args->t[1]));
-    return oct__cuda_launched("vector_quantize");
-}
-
 /* --- looking at a quantizer ------------------------------------------------------------------- */
 
 enum { COUNT_BLOCK = 1024 };
@@ -649,10 +509,6 @@ size_t oct__cuda_quant_scratch(enum oct__op op, const struct oct__lane_form *for
     case OCT_OP_ADD_U8:
         return n_nodes * (size_t)args->t[0].n * (size_t)cut_of(&args->t[0]).pieces *
                sizeof(extremes);
-    case OCT_OP_WEIGHT_QUANTIZE: {
-        const weight_cut all = weight_cut_of(args);
-        return n_nodes * (size_t)all.n_scales * (size_t)all.pieces * sizeof(uint32_t);
-    }
     default:
         return 0;
     }

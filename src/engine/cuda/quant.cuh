@@ -144,19 +144,6 @@ static __device__ inline int nearest(float t) {
 
 /* --- chance ----------------------------------------------------------------------------------- */
 
-/* The stream of the launch's first node; the others' differ in the node alone. */
-static inline struct oct__stream first_stream(const struct oct__lane *lane,
-                                              const struct oct__args *args,
-                                              enum oct__purpose purpose) {
-    return oct__stream(lane->seed, purpose, (uint32_t)lane->first_node, lane->step,
-                       (uint32_t)args->layer);
-}
-
-static __device__ inline struct oct__stream stream_at(struct oct__stream first, int node) {
-    first.counter[2] += (uint32_t)node;
-    return first;
-}
-
 /* Up or down by 16 random bits k: floor((rint(t * 2^16) + k) / 2^16). */
 static __device__ inline int by_chance(float t, uint32_t k) {
     return (__float2int_rn(t * 65536.0F) + (int)k) >> 16;

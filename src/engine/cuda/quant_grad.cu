@@ -312,14 +312,14 @@ static __device__ inline float gradient_scale(const weight_scale &w, int node, u
 /* Where bytes go, and what names their random bits. `turn`: 128 for excess 128, 0 for s8. */
 struct byte_sink {
     nodes<uint8_t> q;
-    struct oct__stream stream; /* of the launch's first node */
+    struct chance chance;
     uint32_t turn;
 };
 
 static __device__ inline void write_runs(const byte_sink &to, const weight_scale &w, int node,
                                          uint32_t e, span within, bool is_wide, float scale,
                                          run_set &y) {
-    const struct oct__stream stream = stream_at(to.stream, node);
+    const struct oct__stream stream = to.chance.of(node);
     const float inverse = oct__symmetric_inverse(scale);
     const float factor = w.n_scales == 0   ? inverse
                          : w.n_scales == 1 ? *w.at.of(node) * inverse
@@ -428,7 +428,7 @@ oct_status oct__cuda_grad_quantize(const struct oct__lane *lane, const struct oc
     const weight_scale w = {nodes_of<const float>(&t[SCALE_W]), (uint32_t)t[PART_A].c,
                             (int)oct__tensor_count(&t[SCALE_W])};
     const byte_sink to = {nodes_of<uint8_t>(&t[Q]),
-                          first_stream(lane, args, OCT_PURPOSE_ROUND_GRADIENT),
+                          chance_of(lane, OCT_PURPOSE_ROUND_GRADIENT, (uint32_t)args->layer),
                           t[Q].dtype == OCT_DTYPE_E8 ? (uint32_t)OCT_EXCESS : 0U};
     const nodes<float> scales = nodes_of<float>(&t[SCALE_Q]);
     const unsigned n_nodes = (unsigned)lane->form.n_nodes;

@@ -429,7 +429,7 @@ struct norm_bytes {
     const extremes *found;
     grid_rule rule;
     nodes<uint8_t> q;
-    struct oct__stream stream;
+    struct chance chance;
     bool is_aligned;
 };
 
@@ -459,7 +459,7 @@ static __device__ inline void put_bytes(const norm_bytes &bytes, int node, uint3
     uint32_t k[4];
     int byte[WIDE];
     if constexpr (CHANCE) {
-        const struct oct__stream stream = stream_at(bytes.stream, node);
+        const struct oct__stream stream = bytes.chance.of(node);
         if constexpr (WIDE == 4) {
             draw_four(stream, at, k);
         } else {

@@ -6,17 +6,43 @@
  */
 #include "engine/cuda/four.cuh"
 
+/* --- what changes from step to step ------------------------------------------------------------- */
+
+static __global__ void set_now(struct oct__cuda_now *now, struct oct__cuda_now is) {
+    *now = is;
+}
+
+static void tell(const struct oct__lane *lane, struct oct__cuda_now is) {
+    struct oct__cuda_engine *cuda = (struct oct__cuda_engine *)lane->engine;
+    if (is.step != cuda->now_there.step || is.rate != cuda->now_there.rate) {
+        launch_kernel(set_now, dim3(1), 1, 0, stream_of(lane), cuda->now, is);
+        cuda->now_there = is;
+    }
+}
+
+void oct__cuda_tell_now(const struct oct__lane *lane) {
+    const struct oct__cuda_now is = {lane->step, lane->learning_rate};
+    tell(lane, is);
+}
+
+void oct__cuda_tell_step(const struct oct__lane *lane) {
+    const struct oct__cuda_engine *cuda = (const struct oct__cuda_engine *)lane->engine;
+    const struct oct__cuda_now is = {lane->step, cuda->now_there.rate};
+    tell(lane, is);
+}
+
 /* --- the optimizer ---------------------------------------------------------------------------- */
 
 struct sgd {
-    float rate, beta, decay;
+    float beta, decay;
     int is_global;
 };
 
 static __global__ void __launch_bounds__(BLOCK)
     sgd_kernel(size_t n, int wide, nodes<float> x, nodes<float> momentum, nodes<const float> g,
-               struct sgd how) {
+               struct sgd how, const struct oct__cuda_now *now) {
     const int node = (int)blockIdx.y;
+    const float rate = now->rate;
     float *at = x.of(node), *m = momentum.of(node);
     const float *gradient = g.of(node);
     for (size_t i = FOUR * first_element(); i < n; i += FOUR * element_step()) {
@@ -25,7 +51,7 @@ static __global__ void __launch_bounds__(BLOCK)
         for (int j = 0; j < FOUR; j++) {
             const float d = from.v[j] + how.decay * p.v[j];
             v.v[j] = how.beta * v.v[j] + d;
-            p.v[j] = p.v[j] - how.rate * (d + how.beta * v.v[j]);
+            p.v[j] = p.v[j] - rate * (d + how.beta * v.v[j]);
         }
         store_four(at, i, n, wide, p);
         if (!how.is_global) {
@@ -37,11 +63,10 @@ static __global__ void __launch_bounds__(BLOCK)
 extern "C" oct_status oct__cuda_sgd(const struct oct__lane *lane, const struct oct__args *args) {
     const struct oct__tensor *x = &args->t[0], *m = &args->t[1], *g = &args->t[2];
     const size_t n = oct__tensor_count(x);
-    const struct sgd how = {lane->learning_rate, args->attr.sgd.beta, args->attr.sgd.decay,
-                            args->attr.sgd.is_global};
+    const struct sgd how = {args->attr.sgd.beta, args->attr.sgd.decay, args->attr.sgd.is_global};
     launch_kernel(sgd_kernel, grid_over(lane, n, FOUR), BLOCK, 0, stream_of(lane), n,
                   is_wide(x) && is_wide(m) && is_wide(g), nodes_of<float>(x), nodes_of<float>(m),
-                  nodes_of<const float>(g), how);
+                  nodes_of<const float>(g), how, now_of(lane));
     return oct__cuda_launched("sgd");
 }
 
@@ -74,17 +99,15 @@ extern "C" oct_status oct__cuda_axpy(const struct oct__lane *lane, const struct 
     return oct__cuda_launched("axpy");
 }
 
-/* `share` is (1 - beta) / rate; has_momentum 0: z alone. */
-struct settling {
-    float beta, share;
-    int has_momentum;
-};
-
 static __global__ void __launch_bounds__(BLOCK)
     settle_kernel(size_t n, int wide, nodes<const float> x, nodes<const float> u, nodes<float> z,
-                  nodes<float> momentum, struct settling how) {
+                  nodes<float> momentum, float beta, int has_momentum,
+                  const struct oct__cuda_now *now) {
     const int node = (int)blockIdx.y;
-    const float weight = *u.of(node);
+    const float weight = *u.of(node), rate = now->rate;
+    /* With rate 0 nothing has moved by a gradient, and the momentum has nothing to learn. */
+    const int learns = has_momentum && rate != 0.0F;
+    const float share = learns ? (float)((1.0 - (double)beta) / (double)rate) : 0.0F;
     const float *from = x.of(node);
     float *to = z.of(node);
     for (size_t i = FOUR * first_element(); i < n; i += FOUR * element_step()) {
@@ -92,12 +115,12 @@ static __global__ void __launch_bounds__(BLOCK)
         for (int j = 0; j < FOUR; j++) {
             after.v[j] = after.v[j] / weight;
         }
-        if (how.has_momentum) {
+        if (learns) {
             float *m = momentum.of(node);
             const struct four before = load_four(to, i, n, wide);
             struct four v = load_four(m, i, n, wide);
             for (int j = 0; j < FOUR; j++) {
-                v.v[j] = how.beta * v.v[j] + how.share * (before.v[j] - after.v[j]);
+                v.v[j] = beta * v.v[j] + share * (before.v[j] - after.v[j]);
             }
             store_four(m, i, n, wide, v);
         }
@@ -105,17 +128,13 @@ static __global__ void __launch_bounds__(BLOCK)
     }
 }
 
-/* With rate 0 nothing has moved by a gradient, and the momentum has nothing to learn. */
 extern "C" oct_status oct__cuda_settle(const struct oct__lane *lane, const struct oct__args *args) {
     const struct oct__tensor *x = &args->t[0], *u = &args->t[1], *z = &args->t[2], *m = &args->t[3];
     const size_t n = oct__tensor_count(x);
-    const float rate = lane->learning_rate, beta = args->attr.settle.beta;
-    const int has_momentum = m->n != 0 && rate != 0.0F;
-    const struct settling how = {
-        beta, has_momentum ? (float)((1.0 - (double)beta) / (double)rate) : 0.0F, has_momentum};
     launch_kernel(settle_kernel, grid_over(lane, n, FOUR), BLOCK, 0, stream_of(lane), n,
                   is_wide(x) && is_wide(z) && is_wide(m), nodes_of<const float>(x),
-                  nodes_of<const float>(u), nodes_of<float>(z), nodes_of<float>(m), how);
+                  nodes_of<const float>(u), nodes_of<float>(z), nodes_of<float>(m),
+                  args->attr.settle.beta, m->n != 0, now_of(lane));
     return oct__cuda_launched("settle");
 }
 

@@ -119,13 +119,13 @@ extern "C" oct_status oct__cuda_add(const struct oct__lane *lane, const struct o
 }
 
 /* Element e is kept when word e of the layer's stream is at least the rate; four of them are one
- * block. `stream` is that of the launch's first node. */
+ * block. */
 static __global__ void __launch_bounds__(BLOCK)
     dropout_kernel(size_t n, int wide, nodes<const float> x, nodes<float> y, float rate,
-                   struct oct__stream stream) {
+                   struct chance chance) {
     const int node = (int)blockIdx.y;
     const float scale = 1.0F / (1.0F - rate);
-    stream.counter[2] += (uint32_t)node;
+    const struct oct__stream stream = chance.of(node);
     for (size_t i = FOUR * first_element(); i < n; i += FOUR * element_step()) {
         struct four v = load_four(x.of(node), i, n, wide);
         uint32_t words[4];
@@ -141,12 +141,10 @@ extern "C" oct_status oct__cuda_dropout(const struct oct__lane *lane,
                                         const struct oct__args *args) {
     const struct oct__tensor *x = &args->t[0], *y = &args->t[1];
     const size_t n = oct__tensor_count(x);
-    const struct oct__stream stream =
-        oct__stream(lane->seed, OCT_PURPOSE_DROPOUT, (uint32_t)lane->first_node, lane->step,
-                    (uint32_t)args->layer);
     launch_kernel(dropout_kernel, grid_over(lane, n, FOUR), BLOCK, 0, stream_of(lane), n,
                   is_wide(x) && is_wide(y), nodes_of<const float>(x), nodes_of<float>(y),
-                  args->attr.dropout.rate, stream);
+                  args->attr.dropout.rate,
+                  chance_of(lane, OCT_PURPOSE_DROPOUT, (uint32_t)args->layer));
     return oct__cuda_launched("dropout");
 }
 

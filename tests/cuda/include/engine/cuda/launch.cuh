@@ -18,10 +18,10 @@ template <typename... T>
 static inline void launch_kernel(void (*kernel)(T...), dim3 grid, unsigned block, size_t shared,
                                  cudaStream_t stream, typename as_is<T>::type... args) {
     (void)stream;
-    const auto call = [&] { kernel(args...); };
+    const auto call = [=] { kernel(args...); };
     const emu_kernel all = {(const void *)kernel, call_kernel<decltype(call)>, emu_shared_begin,
                             emu_shared_end};
-    emu_launch(&all, &call, grid, block, shared);
+    emu_launch(&all, &call, sizeof call, grid, block, shared);
 }
 
 template <typename T> static inline T *dynamic_shared() {
