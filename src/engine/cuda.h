@@ -111,7 +111,7 @@ oct__op_many_fn oct__cuda_weight_quantize_many, oct__cuda_vector_quantize_many;
 /* cuda/norm_u8.cu: Range EvoNorm on bytes */
 oct__op_fn oct__cuda_range_evonorm_u8, oct__cuda_range_evonorm_u8_grad;
 
-/* cuda/conv_f32.cu, cuda/conv_s8.cu, cuda/wgrad.cu: products */
+/* cuda/conv_f32.cu, cuda/conv_s8.cu, cuda/wgrad_f32.cu, cuda/wgrad_u8.cu: products */
 oct__op_fn oct__cuda_conv, oct__cuda_conv_dgrad, oct__cuda_conv_wgrad, oct__cuda_conv_u8,
     oct__cuda_conv_s8_dgrad, oct__cuda_conv_u8_wgrad;
 
@@ -122,6 +122,6 @@ typedef size_t oct__cuda_scratch_fn(enum oct__op op, const struct oct__lane_form
 oct__cuda_scratch_fn oct__cuda_simple_scratch, oct__cuda_packet_scratch, oct__cuda_norm_scratch,
     oct__cuda_range_scratch, oct__cuda_quant_scratch, oct__cuda_params_scratch,
     oct__cuda_quant_grad_scratch, oct__cuda_norm_u8_scratch, oct__cuda_conv_s8_scratch,
-    oct__cuda_wgrad_scratch;
+    oct__cuda_wgrad_f32_scratch, oct__cuda_wgrad_u8_scratch;
 
 #endif
