@@ -3,7 +3,7 @@
  *
  * As a product of matrices it is few rows (o), few columns (tap and channel), and a very long sum: so
  * the positions are cut into parts, a block makes a tile of 144 columns of one part (nine taps of
- * sixteen channels: no column is wasted), and a second kernel folds the parts in ascending order.
+ * sixteen channels: no column is wasted), and a second kernel folds the parts.
  *
  *     dy  [position][o]            tile 16, 32 or 64 wide
  *     x   [position][tap, c]       gathered, 144 wide          dw[o][c][tap] = fold over parts
@@ -17,6 +17,7 @@
 #include <cuda_bf16.h>
 
 #include "engine/cuda/conv.cuh"
+#include "engine/cuda/four.cuh"
 
 enum { COLUMNS = 144, LEAST_PART = 64 };
 
@@ -176,19 +177,55 @@ static __global__ void __launch_bounds__(BLOCK) grouped_kernel(const taps t, con
 
 /* --- folding ------------------------------------------------------------------------------------ */
 
+/* Of weights i … i + 3, the sum of every LANES-th part: four are on their way at a time. */
+template <int LANES>
+static __device__ inline four sum_parts(const float *parts, size_t count, int n_parts, size_t i,
+                                        int wide) {
+    four sum = {};
+#pragma unroll 1
+    for (int first = 0; first < n_parts; first += 4 * LANES) {
+        four next[4] = {};
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            const int p = first + k * LANES;
+            if (p < n_parts) {
+                next[k] = load_four(parts + (size_t)p * count, i, count, wide);
+            }
+        }
+#pragma unroll
+        for (int k = 0; k < 4 * FOUR; k++) {
+            sum.v[k % FOUR] += next[k / FOUR].v[k % FOUR];
+        }
+    }
+    return sum;
+}
+
+/* LANES neighbouring threads take turns at the parts of four neighbouring weights. */
+template <int LANES>
 static __global__ void __launch_bounds__(BLOCK)
-    fold_kernel(const taps t, const sources s, nodes<float> dw) {
-    const int node = (int)blockIdx.y;
-    const size_t count = weights_of(t);
+    fold_kernel(const taps t, const sources s, nodes<float> dw, int wide) {
+    const int node = (int)blockIdx.y, lane = (int)threadIdx.x % LANES;
+    const size_t count = weights_of(t), each = BLOCK / LANES * FOUR;
+    const float *parts = part_of(t, s, node, lane);
     const float scale =
         s.grid ? ((const struct oct__grid *)((const char *)s.grid + node * s.grid_stride))->scale
                : 1.0F;
-    for (size_t e = first_element(); e < count; e += element_step()) {
-        float sum = 0.0F;
-        for (int p = 0; p < s.n_parts; p++) {
-            sum += part_of(t, s, node, p)[e];
+    for (size_t first = blockIdx.x * each; first < count; first += gridDim.x * each) {
+        const size_t i = first + threadIdx.x / LANES * FOUR;
+        four sum = wide && i + FOUR <= count
+                       ? sum_parts<LANES>(parts, count, s.n_parts - lane, i, 1)
+                       : sum_parts<LANES>(parts, count, s.n_parts - lane, i, 0);
+        for (int d = LANES / 2; d > 0; d /= 2) {
+            for (int j = 0; j < FOUR; j++) {
+                sum.v[j] += __shfl_xor_sync(0xffffffffU, sum.v[j], d);
+            }
         }
-        dw.of(node)[e] = sum * scale;
+        for (int j = 0; j < FOUR; j++) {
+            sum.v[j] *= scale;
+        }
+        if (lane == 0) {
+            store_four(dw.of(node), i, count, wide, sum);
+        }
     }
 }
 
@@ -283,8 +320,15 @@ template <typename G>
 static void launch_folds(const struct oct__lane *lane, const struct oct__args *args,
                          const struct where &at, const taps &t, const sources &s) {
     const struct oct__tensor *dw = &args->t[at.dw], *db = &args->t[at.db];
-    launch_kernel(fold_kernel, grid_over(lane, oct__tensor_count(dw), 1), BLOCK, 0, stream_of(lane),
-                  t, s, nodes_of<float>(dw));
+    const size_t count = oct__tensor_count(dw);
+    const int wide = is_wide(dw) && count % FOUR == 0;
+    if (s.n_parts > 16) {
+        launch_kernel(fold_kernel<8>, grid_over(lane, 8 * count, FOUR), BLOCK, 0, stream_of(lane),
+                      t, s, nodes_of<float>(dw), wide);
+    } else {
+        launch_kernel(fold_kernel<4>, grid_over(lane, 4 * count, FOUR), BLOCK, 0, stream_of(lane),
+                      t, s, nodes_of<float>(dw), wide);
+    }
     if (db->n > 0) {
         const dim3 channels((unsigned)t.to_c, (unsigned)lane->form.n_nodes);
         launch_kernel(bias_kernel<G>, channels, BLOCK, 0, stream_of(lane), t, s,
