@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_wgrad.c - our own weight gradient of bytes (engine/wgrad.c), whatever the CPU.
+/* test_wgrad.c - our own weight gradients of bytes (engine/wgrad.c, engine/cuda/wgrad_u8.cu).
  *
- * The engine `cpu` uses it at one CPU level and for most shapes; here it stands in that engine's
- * slot for all of them. It is compared with sums in double, within the rounding errors of adding as
- * many terms one by one, and must have the same bits on 1, 2 and 3 threads: with one, shards are
- * added up as they come, with more they are kept apart and folded.
+ * The engine `cpu` uses its one at one CPU level and for most shapes; here it stands in that engine's
+ * slot for all of them, whatever the CPU. Both are compared with sums in double, within the rounding
+ * errors of adding as many terms one by one, and must have the same bits on 1, 2 and 3 threads: with
+ * one, shards are added up as they come, with more they are kept apart and folded. (A GPU has no
+ * threads in this sense: there it is the same launch three times.)
  */
 #include <float.h>
 #include <math.h>
@@ -14,6 +15,7 @@
 
 #include "engine/cpu.h"
 #include "support/launch.h"
+#include "support/rig.h"
 
 struct shape {
     int kernel, stride, pad, n, h, w, in, out;
@@ -28,12 +30,24 @@ static oct_status prepare(struct oct__engine *engine, enum oct__op op,
     return OCT_OK;
 }
 
-static struct oct__engine *open_engine(void) {
+static struct oct__engine *open_cpu(void) {
     struct oct__engine *engine;
     EXPECT_OK(oct__engine_open("cpu", 3, &engine));
     engine->prepare = prepare;
     engine->run[OCT_OP_CONV_U8_WGRAD] = oct__wgrad_conv_u8;
     return engine;
+}
+
+/* NULL: there is none. */
+static struct oct__engine *open_cuda(void) {
+    struct oct__engine *engine;
+    for (int i = 0; (engine = rig_engine_at(i, 1)); i++) {
+        if (strcmp(engine->kind->plugin.name, "cuda") == 0) {
+            return engine;
+        }
+        oct__engine_close(engine);
+    }
+    return NULL;
 }
 
 static int slide(int size, const struct shape *s) {
@@ -138,8 +152,7 @@ static double check(struct oct__engine *engine, const struct shape *s, float zer
     return worst;
 }
 
-static void check_all(const struct shape *shapes, size_t n_shapes) {
-    struct oct__engine *engine = open_engine();
+static void check_all(struct oct__engine *engine, const struct shape *shapes, size_t n_shapes) {
     double worst = 0.0;
     for (size_t i = 0; i < n_shapes; i++) {
         struct dice dice = dice_of((uint32_t)(100 + i));
@@ -149,7 +162,8 @@ static void check_all(const struct shape *shapes, size_t n_shapes) {
         worst = fmax(worst,
                      check(engine, s, i % 2 ? 0.0F : 128.0F, 0.0F, 1 + products / 500000, &dice));
     }
-    print_message("%zu layers: at most %.1e of the sum of sizes\n", n_shapes, worst);
+    print_message("%s, %zu layers: at most %.1e of the sum of sizes\n", engine->kind->plugin.name,
+                  n_shapes, worst);
     oct__engine_close(engine);
 }
 
@@ -166,7 +180,7 @@ static void layers(void **state) {
         {1, 2, 1, 2, 1, 1, 16, 16},    {3, 1, 3, 2, 2, 2, 16, 16},   {3, 1, 0, 7, 33, 5, 16, 16},
         {3, 1, 1, 2, 12, 200, 16, 16}, {1, 1, 0, 33, 1, 1, 64, 16},  {3, 1, 1, 1, 6, 6, 16, 16},
     };
-    check_all(shapes, OCT_COUNT_OF(shapes));
+    check_all(open_cpu(), shapes, OCT_COUNT_OF(shapes));
 }
 
 /* So many weights on so small a map that one thread takes them in blocks. */
@@ -177,7 +191,31 @@ static void blocks(void **state) {
         {1, 1, 0, 33, 2, 1, 896, 1024}, {7, 1, 3, 3, 2, 2, 128, 144},
         {5, 2, 2, 2, 3, 3, 160, 208},
     };
-    check_all(shapes, oct_cpu_level() < OCT_CPU_AVX512BF16 ? 1 : OCT_COUNT_OF(shapes));
+    check_all(open_cpu(), shapes, oct_cpu_level() < OCT_CPU_AVX512BF16 ? 1 : OCT_COUNT_OF(shapes));
+}
+
+/* What lies at the borders of the way a GPU computes it: 16, 32, 64 and more outputs; chunks that are
+ * rows, images, or more images than there are; rows and images left over; strides; first layers of 1
+ * to 5 channels; and next to each, what is left to other kernels. */
+static void on_a_gpu(void **state) {
+    (void)state;
+    static const struct shape shapes[] = {
+        {3, 1, 1, 2, 32, 32, 16, 16}, {3, 1, 1, 3, 16, 16, 32, 32}, {3, 1, 1, 5, 8, 8, 64, 64},
+        {3, 2, 1, 2, 32, 32, 16, 32}, {3, 2, 1, 3, 16, 16, 32, 64}, {1, 2, 0, 3, 32, 32, 16, 32},
+        {1, 2, 0, 5, 16, 16, 32, 64}, {3, 1, 1, 2, 32, 32, 3, 16},  {3, 2, 1, 2, 33, 31, 3, 32},
+        {3, 1, 1, 3, 13, 11, 1, 64},  {3, 1, 0, 3, 9, 10, 5, 24},   {3, 1, 2, 3, 5, 3, 4, 8},
+        {3, 1, 1, 2, 5, 5, 6, 16},    {3, 1, 1, 3, 37, 19, 16, 8},  {3, 1, 2, 7, 5, 9, 16, 24},
+        {3, 3, 1, 4, 20, 17, 32, 40}, {3, 2, 0, 3, 9, 30, 16, 72},  {3, 1, 0, 2, 4, 256, 16, 16},
+        {3, 1, 1, 1, 2, 256, 16, 16}, {3, 1, 1, 300, 1, 1, 16, 16}, {3, 1, 3, 40, 2, 1, 32, 136},
+        {1, 1, 0, 3, 3, 200, 16, 16}, {1, 3, 2, 6, 10, 11, 48, 48}, {1, 1, 0, 2, 2, 257, 16, 16},
+        {1, 1, 0, 70, 1, 1, 64, 10},  {3, 1, 1, 35, 8, 8, 16, 16},  {5, 1, 2, 2, 6, 7, 16, 16},
+        {3, 2, 1, 1, 1, 511, 3, 16},  {3, 2, 1, 5, 1, 1, 2, 16},    {3, 1, 1, 1, 1, 1, 16, 128},
+    };
+    struct oct__engine *engine = open_cuda();
+    if (!engine) {
+        skip();
+    }
+    check_all(engine, shapes, OCT_COUNT_OF(shapes));
 }
 
 static void any_shape(void **state) {
@@ -186,7 +224,7 @@ static void any_shape(void **state) {
         oct_cpu_level() < OCT_CPU_AVX512BF16 ? 15 : 150; /* ref is 400 times slower */
     static const int kernels[] = {1, 3, 5, 7}, widths[] = {16, 32, 48, 64};
     static const float zeros[] = {0.0F, 1.0F, 128.0F, 255.0F};
-    struct oct__engine *engine = open_engine();
+    struct oct__engine *engine = open_cpu();
     double worst = 0.0;
     for (int round = 0; round < rounds; round++) {
         struct dice dice = dice_of((uint32_t)round);
@@ -217,7 +255,7 @@ static void not_finite(void **state) {
     static const struct shape shapes[] = {
         {3, 1, 1, 2, 5, 5, 16, 16}, {3, 1, 1, 3, 4, 6, 16, 16}, {3, 2, 1, 2, 7, 7, 16, 32}};
     static const float odd[] = {INFINITY, NAN};
-    struct oct__engine *engine = open_engine();
+    struct oct__engine *engine = open_cpu();
     for (size_t i = 0; i < OCT_COUNT_OF(shapes); i++) {
         for (size_t j = 0; j < OCT_COUNT_OF(odd); j++) {
             struct dice dice = dice_of((uint32_t)(500 + 2 * i + j));
@@ -264,6 +302,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(layers, tensors_free),
         cmocka_unit_test_teardown(blocks, tensors_free),
+        cmocka_unit_test_teardown(on_a_gpu, tensors_free),
         cmocka_unit_test_teardown(any_shape, tensors_free),
         cmocka_unit_test_teardown(not_finite, tensors_free),
         cmocka_unit_test(served),

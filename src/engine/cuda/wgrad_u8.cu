@@ -1,143 +1,327 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wgrad_u8.cu - weight gradients of bytes.
+/* wgrad_u8.cu - weight gradients of bytes: on tensor cores, where gradients are bf16.
  *
- * With gradients in bf16 they go to tensor cores: q - zero is a whole number below 256 and exact in
- * bf16, products are exact in f32, and only their sums round; x's scale waits until the parts are
- * folded. Shapes that do not suit tensor cores are multiplied as floats (wgrad.cuh).
+ * q - zero is a whole number below 256 and exact in bf16, products are exact in f32, and only their
+ * sums round; x's scale waits until the parts are folded. In the product
+ *
+ *     dw(o, c, tap) = sum over positions of dy(position, o) * x(pixel of tap at position, c)
+ *
+ * both factors have the index that is summed over outermost. So shared memory has them as they lie,
+ * and tensor cores take them turned over; each lane then brings the address of one row, any row, and
+ * a tap is no more than a shift: pixels are loaded and widened once for all of them.
+ *
+ *     a chunk     rows of an image, or whole images: up to 256 positions of 16, 32 or 64 outputs
+ *     its pixels  and those around that taps reach: 16 channels of each
+ *
+ * A block goes through the chunks of its part, for 16 channels and all taps, and loads one chunk while
+ * it multiplies another. It consists of teams, which take turns at sixteen positions and fold their
+ * sums in the end; in a team, each warp has a row of taps (or some of the outputs) of its own.
+ *
+ * A network's first layer has fewer channels. There, the channels of a row of taps, neighbours in
+ * memory, stand for those of one pixel. Shapes that are neither go to the kernels of wgrad.cuh.
  */
 #include "engine/cuda/mma.cuh"
 #include "engine/cuda/wgrad.cuh"
 
-enum {
-    STEP = 32,             /* positions */
-    WARPS = 3,             /* each 48 columns */
-    UNITS = COLUMNS / 16,  /* of 16 channels of one tap: what a thread gathers at once */
-    X_PITCH = COLUMNS + 8, /* so that eight rows lie in different banks */
+/* What the sixteen columns of a pixel are. */
+enum way {
+    FLOATS, /* nothing: no tensor cores */
+    WIDE,   /* 3x3: channels */
+    NARROW, /* 3x3: the channels of a row of taps */
+    POINT,  /* 1x1: channels */
 };
 
-/* Sixteen bytes less zero, as bf16: two words of two bytes each at a time. */
-static __device__ inline void widen(const uint4 bytes, float zero, uint4 out[2]) {
+enum {
+    X_PITCH = 24, /* of a pixel, in halves: eight neighbours lie in different banks */
+    SHARED_MOST = 48 * 1024,
+    WEIGHTS_MOST = 147456, /* in all parts of a node: more take long to fold */
+};
+
+/* Of a block. */
+template <int WAY, int OUTS> struct crew {
+    enum {
+        TAP_WARPS = WAY == WIDE ? 3 : 1, /* of a team; each takes a row of taps, or all rows */
+        OUT_WARPS = OUTS == 64 ? 2 : 1,  /* of a team */
+        OUT_TILES = OUTS == 16 ? 1 : 2,  /* of a warp, 16 outputs each */
+        SHIFTS = WAY == POINT ? 1 : 3,   /* of a warp: its taps, or its rows of taps */
+        TEAM = TAP_WARPS * OUT_WARPS,
+        TEAMS = (WAY == WIDE ? 4 : 8) / OUT_WARPS,
+        THREADS = TEAMS * TEAM * 32,
+        POSITIONS = OUTS == 64 ? 128 : 256,
+        STEPS = POSITIONS / 16 / TEAMS,
+        G_PITCH = OUTS + 8,
+        PIXELS = WAY == WIDE ? 768 : 512,
+        N_X = PIXELS / THREADS,
+        N_G = (POSITIONS * OUTS / 8 + THREADS - 1) / THREADS,
+        SUMS = OUT_TILES * SHIFTS * 8, /* of a thread */
+    };
+};
+
+/* How results are cut into chunks, and where their pixels lie in shared memory. */
+struct chunks {
+    int images, rows; /* of results: whole images, or some rows of one */
+    int bands;        /* chunks of an image; 1 if they are whole images */
+    int n_pixels;     /* [images][x_rows][x_columns] */
+    int x_rows, x_columns;
+    int step_y, step_x; /* from a pixel to the next, in the image */
+    int over_y, over_x; /* from a result's first pixel to the next result's, in shared memory */
+    int n_chunks, each; /* in all, and of a part */
+};
+
+/* --- from global to shared memory --------------------------------------------------------------- */
+
+/* A pixel that a thread loads of every chunk, counted from where the chunk begins. */
+struct pixel {
+    int image, row, at;
+    int low, high; /* NARROW: which of its bytes lie in the image */
+};
+
+template <int WAY>
+static __device__ inline pixel find_pixel(const taps &t, const chunks &b, int e) {
+    const int each = b.x_rows * b.x_columns, image = e / each, rest = e % each;
+    const int row = rest / b.x_columns * b.step_y - t.pad;
+    const int column = rest % b.x_columns * b.step_x - t.pad;
+    pixel p = {image, row, (image * t.from_h + row) * t.from_w + column, 0, 16};
+    if (WAY == NARROW) {
+        p.low = -column * t.from_c;
+        p.high = (t.from_w - column < t.kernel ? t.from_w - column : t.kernel) * t.from_c;
+    } else if (column < 0 || column >= t.from_w) {
+        p.image = t.n; /* in none */
+    }
+    return p;
+}
+
+/* Sixteen bytes; those outside the image are `zero`, which becomes 0. */
+template <int WAY>
+static __device__ inline uint4 load_pixel(const uint8_t *x, int from_c, const pixel &p, int first,
+                                          int is_inside, uint32_t zero) {
+    const uint8_t *from = x + ((ptrdiff_t)first + p.at) * from_c;
+    uint4 bytes = make_uint4(zero, zero, zero, zero);
+    if (WAY == NARROW) {
+        uint32_t word[4] = {zero, zero, zero, zero};
+#pragma unroll
+        for (int i = 0; i < 15; i++) {
+            if (is_inside && i >= p.low && i < p.high) {
+                const uint32_t shift = i % 4 * 8U;
+                word[i / 4] = (word[i / 4] & ~(255U << shift)) | (uint32_t)from[i] << shift;
+            }
+        }
+        bytes = make_uint4(word[0], word[1], word[2], word[3]);
+    } else if (is_inside) {
+        bytes = *(const uint4 *)from;
+    }
+    return bytes;
+}
+
+/* Sixteen bytes less zero, as bf16. The last byte of 2^23 + q is q; less base = 2^23 + zero it is a
+ * whole number so small that the upper half of its bits is all of it. */
+static __device__ inline void store_pixel(uint16_t *to, const uint4 bytes, float base) {
     const uint32_t word[4] = {bytes.x, bytes.y, bytes.z, bytes.w};
     uint32_t pair[8];
 #pragma unroll
     for (int i = 0; i < 8; i++) {
-        const uint32_t w = word[i / 2] >> (i % 2 * 16);
-        const __nv_bfloat162 two =
-            __floats2bfloat162_rn((float)(w & 255U) - zero, (float)(w >> 8 & 255U) - zero);
-        pair[i] = *(const uint32_t *)&two;
+        const uint32_t first = __byte_perm(word[i / 2], 0x4b000000U, 0x7440U + i % 2 * 2);
+        const uint32_t second = __byte_perm(word[i / 2], 0x4b000000U, 0x7441U + i % 2 * 2);
+        pair[i] = __byte_perm(__float_as_uint(__uint_as_float(first) - base),
+                              __float_as_uint(__uint_as_float(second) - base), 0x7632U);
     }
-    out[0] = make_uint4(pair[0], pair[1], pair[2], pair[3]);
-    out[1] = make_uint4(pair[4], pair[5], pair[6], pair[7]);
+    *(uint4 *)to = make_uint4(pair[0], pair[1], pair[2], pair[3]);
+    *(uint4 *)(to + 8) = make_uint4(pair[4], pair[5], pair[6], pair[7]);
 }
 
-/* ROWS16 times sixteen outputs by 144 columns. */
-template <int ROWS16>
-static __global__ void __launch_bounds__(WARPS * 32) tensor_kernel(const taps t, const sources s) {
-    enum {
-        OUTS = 16 * ROWS16,
-        G_PITCH = OUTS + 8,
-        N_X = STEP * UNITS / (WARPS * 32),
-        N_G = (STEP * OUTS / 8 + WARPS * 32 - 1) / (WARPS * 32)
-    };
-    __shared__ __align__(16) uint16_t xs[STEP][X_PITCH], gs[STEP][G_PITCH];
-    __shared__ place places[STEP];
+/* A thread's share of the next chunk. */
+template <int WAY, int OUTS> struct shipment {
+    typedef crew<WAY, OUTS> of;
+    pixel pixels[of::N_X];
+    uint4 x[of::N_X], g[of::N_G];
+
+    __device__ void begin(const taps &t, const chunks &b) {
+#pragma unroll
+        for (int i = 0; i < of::N_X; i++) {
+            pixels[i] = find_pixel<WAY>(t, b, (int)threadIdx.x + i * of::THREADS);
+        }
+    }
+
+    /* x from the block's first channel on, dy from its first output on, of which there are n_outs. */
+    __device__ void load(const taps &t, const chunks &b, int chunk, const uint8_t *from_x,
+                         uint32_t zero, const uint16_t *from_dy, int n_outs) {
+        const int image = chunk / b.bands * b.images, row = chunk % b.bands * b.rows;
+        const int images = t.n - image < b.images ? t.n - image : b.images;
+        const int rows = t.to_h - row < b.rows ? t.to_h - row : b.rows;
+        const int first = (image * t.from_h + row * t.stride) * t.from_w;
+#pragma unroll
+        for (int i = 0; i < of::N_X; i++) {
+            const unsigned at = (unsigned)(pixels[i].row + row * t.stride);
+            const int is_inside = pixels[i].image < images && at < (unsigned)t.from_h;
+            x[i] = load_pixel<WAY>(from_x, t.from_c, pixels[i], first, is_inside, zero);
+        }
+        from_dy += (size_t)((image * t.to_h + row) * t.to_w) * t.to_c;
+#pragma unroll
+        for (int i = 0; i < of::N_G; i++) {
+            const int e = (int)threadIdx.x + i * of::THREADS, out = e % (OUTS / 8) * 8;
+            const int position = e / (OUTS / 8);
+            g[i] = make_uint4(0, 0, 0, 0);
+            if (position < images * rows * t.to_w && out < n_outs) {
+                g[i] = *(const uint4 *)(from_dy + (size_t)position * t.to_c + out);
+            }
+        }
+    }
+
+    __device__ void store(const chunks &b, uint16_t *xs, uint16_t *gs, float base) const {
+#pragma unroll
+        for (int i = 0; i < of::N_X; i++) {
+            const int e = (int)threadIdx.x + i * of::THREADS;
+            if (e < b.n_pixels) {
+                store_pixel(xs + e * X_PITCH, x[i], base);
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < of::N_G; i++) {
+            const int e = (int)threadIdx.x + i * of::THREADS;
+            if (e < of::POSITIONS * OUTS / 8) {
+                *(uint4 *)(gs + e / (OUTS / 8) * of::G_PITCH + e % (OUTS / 8) * 8) = g[i];
+            }
+        }
+    }
+};
+
+/* --- products ----------------------------------------------------------------------------------- */
+
+/* A thread's share of the block's sums, [tile of outputs][shift][8 columns][4]. */
+template <int WAY, int OUTS> struct product {
+    typedef crew<WAY, OUTS> of;
+    int lane, team, tap_warp, out_warp;
+    int n_slots;         /* positions of a chunk */
+    int at_x[of::STEPS]; /* where this lane's rows begin, at each of the team's turns */
+    int at_g, shift;
+    float sums[of::SUMS];
+
+    __device__ void begin(const taps &t, const chunks &b) {
+        const int warp = (int)threadIdx.x / 32;
+        lane = (int)threadIdx.x % 32;
+        team = warp / of::TEAM;
+        tap_warp = warp % of::TAP_WARPS;
+        out_warp = warp % of::TEAM / of::TAP_WARPS;
+        n_slots = b.images * b.rows * t.to_w;
+        at_g = (lane / 16 * 8 + lane % 8) * of::G_PITCH + out_warp * 32 + lane / 8 % 2 * 8;
+        shift = WAY == NARROW ? b.x_columns * X_PITCH : (int)X_PITCH;
+#pragma unroll
+        for (int i = 0; i < of::STEPS; i++) {
+            const int slot = (team + i * of::TEAMS) * 16 + lane % 16, row = slot / t.to_w;
+            const int y = row / b.rows * b.x_rows + row % b.rows * b.over_y;
+            const int x = slot % t.to_w * b.over_x;
+            at_x[i] = slot < n_slots ? (y * b.x_columns + x) * X_PITCH : 0;
+            at_x[i] += tap_warp * b.x_columns * X_PITCH + lane / 16 * 8;
+        }
+#pragma unroll
+        for (int i = 0; i < of::SUMS; i++) {
+            sums[i] = 0.0F;
+        }
+    }
+
+    __device__ void add(const uint16_t *xs, const uint16_t *gs) {
+#pragma unroll
+        for (int i = 0; i < of::STEPS; i++) {
+            const int slot = (team + i * of::TEAMS) * 16;
+            if (slot >= n_slots) {
+                break;
+            }
+            uint32_t a[of::OUT_TILES][4];
+#pragma unroll
+            for (int m = 0; m < of::OUT_TILES; m++) {
+                load_turned(a[m], gs + slot * of::G_PITCH + at_g + m * 16);
+            }
+#pragma unroll
+            for (int k = 0; k < of::SHIFTS; k++) {
+                uint32_t columns[4];
+                load_turned(columns, xs + at_x[i] + k * shift);
+#pragma unroll
+                for (int m = 0; m < of::OUT_TILES; m++) {
+                    mma_bf16(sums + (m * of::SHIFTS + k) * 8, a[m], columns);
+                    mma_bf16(sums + (m * of::SHIFTS + k) * 8 + 4, a[m], columns + 2);
+                }
+            }
+        }
+    }
+
+    /* The first team gets everybody's. */
+    __device__ void fold(float *room) {
+        float *mine = room + threadIdx.x % (of::TEAM * 32);
+#pragma unroll
+        for (int half = of::TEAMS / 2; half > 0; half /= 2) {
+#pragma unroll
+            for (int i = 0; i < of::SUMS; i++) {
+                if (team >= half && team < 2 * half) {
+                    mine[((team - half) * of::SUMS + i) * of::TEAM * 32] = sums[i];
+                }
+            }
+            __syncthreads();
+#pragma unroll
+            for (int i = 0; i < of::SUMS; i++) {
+                if (team < half) {
+                    sums[i] += mine[(team * of::SUMS + i) * of::TEAM * 32];
+                }
+            }
+            __syncthreads();
+        }
+    }
+
+    /* As weights lie: [o][pitch], of which [c][tap] are used. */
+    __device__ void store(const taps &t, float *room, int pitch) const {
+#pragma unroll
+        for (int i = 0; i < of::SUMS; i++) {
+            const int k = i / 8 % of::SHIFTS, c = i / 4 % 2 * 8 + lane % 4 * 2 + i % 2;
+            const int o = out_warp * 32 + i / 8 / of::SHIFTS * 16 + lane / 4 + i / 2 % 2 * 8;
+            if (WAY != NARROW) {
+                const int tap = tap_warp * of::SHIFTS + k;
+                room[o * pitch + c * of::TAP_WARPS * of::SHIFTS + tap] = sums[i];
+            } else if (c < t.kernel * t.from_c) {
+                const int tap = k * t.kernel + c / t.from_c;
+                room[o * pitch + c % t.from_c * taps_count(t) + tap] = sums[i];
+            }
+        }
+    }
+};
+
+template <int WAY, int OUTS>
+static __global__ void __launch_bounds__((crew<WAY, OUTS>::THREADS), OUTS == 16 ? 2 : 1)
+    tensor_kernel(const taps t, const sources s, const chunks b) {
+    uint16_t *const xs = dynamic_shared<uint16_t>(), *const gs = xs + b.n_pixels * X_PITCH;
     const int node = (int)blockIdx.z / s.n_parts, part = (int)blockIdx.z % s.n_parts;
-    const int thread = (int)threadIdx.x, lane = thread % 32, warp = thread / 32;
-    const int first_out = (int)blockIdx.y * OUTS, first_unit = (int)blockIdx.x * UNITS;
-    const int units_of_tap = t.from_c / 16, n_units = taps_count(t) * units_of_tap;
-    const uint8_t *x = (const uint8_t *)s.x + node * s.x_stride;
-    const uint16_t *dy = (const uint16_t *)((const char *)s.dy + node * s.dy_stride);
-    const float zero = zero_of(s, node);
-    const int begin = part * s.part, all = taps_results(t);
-    const int end = begin + s.part < all ? begin + s.part : all;
-    float sums[ROWS16][6][4] = {};
-    uint4 next_x[N_X], next_g[N_G];
-    uint32_t is_inside = 0; /* of next_x: outside the image x is 0, which no byte need be */
-    for (int k = begin - STEP; k < end; k += STEP) {
-        if (k >= begin) {
-#pragma unroll
-            for (int i = 0; i < N_X; i++) {
-                const int e = thread + i * WARPS * 32, row = e / UNITS, unit = e % UNITS;
-                uint4 wide[2] = {make_uint4(0, 0, 0, 0), make_uint4(0, 0, 0, 0)};
-                if (is_inside >> i & 1U) {
-                    widen(next_x[i], zero, wide);
-                }
-                *(uint4 *)&xs[row][unit * 16] = wide[0];
-                *(uint4 *)&xs[row][unit * 16 + 8] = wide[1];
-            }
-#pragma unroll
-            for (int i = 0; i < N_G; i++) {
-                const int e = thread + i * WARPS * 32;
-                if (e < STEP * OUTS / 8) {
-                    *(uint4 *)&gs[e / (OUTS / 8)][e % (OUTS / 8) * 8] = next_g[i];
-                }
-            }
-        }
-        if (thread < STEP) {
-            const int position = k + STEP + thread;
-            places[thread] = place_of(t, position < end ? position : all);
-        }
+    const int first_in = (int)blockIdx.x * 16, first_out = (int)blockIdx.y * OUTS;
+    const int n_outs = t.to_c - first_out < OUTS ? t.to_c - first_out : OUTS;
+    const uint8_t *x = (const uint8_t *)s.x + node * s.x_stride + first_in;
+    const uint16_t *dy = (const uint16_t *)((const char *)s.dy + node * s.dy_stride) + first_out;
+    const float base = 8388608.0F + zero_of(s, node);
+    const uint32_t zero = (uint32_t)zero_of(s, node) * 0x01010101U;
+    const int begin = part * b.each;
+    const int end = begin + b.each < b.n_chunks ? begin + b.each : b.n_chunks;
+    shipment<WAY, OUTS> next;
+    product<WAY, OUTS> mine;
+    next.begin(t, b);
+    next.load(t, b, begin, x, zero, dy, n_outs);
+    mine.begin(t, b);
+    for (int chunk = begin; chunk < end; chunk++) {
+        next.store(b, xs, gs, base);
         __syncthreads();
-        is_inside = 0;
-#pragma unroll
-        for (int i = 0; i < N_X; i++) {
-            const int e = thread + i * WARPS * 32, unit = first_unit + e % UNITS;
-            const int tap = unit / units_of_tap;
-            const int pixel = unit < n_units
-                                  ? pixel_of(t, places[e / UNITS], tap / t.kernel, tap % t.kernel)
-                                  : -1;
-            if (pixel >= 0) {
-                is_inside |= 1U << i;
-                next_x[i] = *(const uint4 *)(x + (size_t)pixel * t.from_c +
-                                             (unit - tap * units_of_tap) * 16);
-            }
+        if (chunk + 1 < end) {
+            next.load(t, b, chunk + 1, x, zero, dy, n_outs);
         }
-#pragma unroll
-        for (int i = 0; i < N_G; i++) {
-            const int e = thread + i * WARPS * 32, position = k + STEP + e / (OUTS / 8);
-            const int out = first_out + e % (OUTS / 8) * 8;
-            next_g[i] = e < STEP * OUTS / 8 && position < end && out < t.to_c
-                            ? *(const uint4 *)(dy + (size_t)position * t.to_c + out)
-                            : make_uint4(0, 0, 0, 0);
-        }
-        if (k >= begin) {
-#pragma unroll
-            for (int d = 0; d < STEP; d += 16) {
-                uint32_t a[ROWS16][4];
-#pragma unroll
-                for (int r = 0; r < ROWS16; r++) {
-                    load_turned(a[r], &gs[d + lane / 16 * 8 + lane % 8][16 * r + lane / 8 % 2 * 8]);
-                }
-#pragma unroll
-                for (int c = 0; c < 3; c++) {
-                    uint32_t b[4];
-                    load_turned(
-                        b,
-                        &xs[d + lane / 8 % 2 * 8 + lane % 8][warp * 48 + c * 16 + lane / 16 * 8]);
-#pragma unroll
-                    for (int r = 0; r < ROWS16; r++) {
-                        mma_bf16(sums[r][2 * c], a[r], &b[0]);
-                        mma_bf16(sums[r][2 * c + 1], a[r], &b[2]);
-                    }
-                }
-            }
-        }
+        mine.add(xs, gs);
         __syncthreads();
     }
-    float *to = part_of(t, s, node, part);
-#pragma unroll
-    for (int r = 0; r < ROWS16; r++) {
-#pragma unroll
-        for (int c = 0; c < 6; c++) {
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                const int out = first_out + 16 * r + lane / 4 + i / 2 * 8;
-                const int at = (int)blockIdx.x * COLUMNS + warp * 48 + c * 8 + lane % 4 * 2 + i % 2;
-                if (out < t.to_c && at < taps_count(t) * t.from_c) {
-                    to[weight_at(t, 0, at % t.from_c, out, at / t.from_c)] = sums[r][c][i];
-                }
-            }
-        }
+    float *const room = dynamic_shared<float>();
+    const int n_taps = taps_count(t), row = (WAY == NARROW ? t.from_c : 16) * n_taps;
+    mine.fold(room);
+    if (mine.team == 0) {
+        mine.store(t, room, row + 1);
+    }
+    __syncthreads();
+    float *to = part_of(t, s, node, part) +
+                ((size_t)first_out * (size_t)t.from_c + (size_t)first_in) * (size_t)n_taps;
+    for (int e = (int)threadIdx.x; e < n_outs * row; e += crew<WAY, OUTS>::THREADS) {
+        to[(size_t)(e / row) * (size_t)(t.from_c * n_taps) + e % row] =
+            room[e / row * (row + 1) + e % row];
     }
 }
 
@@ -145,51 +329,140 @@ static __global__ void __launch_bounds__(WARPS * 32) tensor_kernel(const taps t,
 
 static const struct where operands = {0, 1, 2, 3, 4};
 
-static int suits_tensors(const struct oct__args *args) {
+/* A kernel, and what it has room for. */
+struct form {
+    enum way way;
+    void (*kernel)(taps, sources, chunks);
+    int outs, threads, positions, pixels;
+    size_t end_bytes; /* of shared memory, when chunks are done */
+};
+
+template <int WAY, int OUTS> static form form_for() {
+    typedef crew<WAY, OUTS> of;
+    const size_t fold = (size_t)(of::TEAMS / 2 * of::TEAM * 32 * of::SUMS) * sizeof(float);
+    const size_t turn = (size_t)(OUTS * (of::TAP_WARPS * of::SHIFTS * 16 + 1)) * sizeof(float);
+    const int pixels = (SHARED_MOST - of::POSITIONS * of::G_PITCH * 2) / (X_PITCH * 2);
+    return {(enum way)WAY,
+            tensor_kernel<WAY, OUTS>,
+            OUTS,
+            of::THREADS,
+            of::POSITIONS,
+            pixels < of::PIXELS ? pixels : (int)of::PIXELS,
+            fold > turn ? fold : turn};
+}
+
+template <int WAY> static form form_with(int outs) {
+    return outs <= 16   ? form_for<WAY, 16>()
+           : outs <= 32 ? form_for<WAY, 32>()
+                        : form_for<WAY, 64>();
+}
+
+static form form_of(const struct oct__args *args) {
     const struct oct__tensor *x = &args->t[operands.x], *dy = &args->t[operands.dy];
-    return dy->dtype == OCT_DTYPE_BF16 && x->c % 16 == 0 && dy->c % 8 == 0 &&
-           args->attr.conv.groups == 1;
+    const int kernel = args->attr.conv.kernel;
+    if (dy->dtype == OCT_DTYPE_BF16 && dy->c % 8 == 0 && args->attr.conv.groups == 1) {
+        if (kernel == 3 && x->c % 16 == 0) {
+            return form_with<WIDE>(dy->c);
+        } else if (kernel == 3 && 3 * x->c <= 15) {
+            return form_with<NARROW>(dy->c);
+        } else if (kernel == 1 && x->c % 16 == 0) {
+            return form_with<POINT>(dy->c);
+        }
+    }
+    return {};
 }
 
-static int outs_of(const struct oct__args *args) {
-    const int c = args->t[operands.dy].c;
-    return !suits_tensors(args) ? float_outs(args, operands) : c <= 16 ? 16 : c <= 32 ? 32 : 64;
+static int least(int a, int b) {
+    return a < b ? a : b;
 }
 
-static int cut_positions(const struct oct__args *args, int *part) {
-    return parts_of(&args->t[operands.dy], tiles(args, operands, outs_of(args)), part);
+static int parts_over(int a, int b) {
+    return (a + b - 1) / b;
+}
+
+/* As many rows or images as there is room for; `rows` 0: not one row. */
+static struct chunks chunks_of(const struct oct__args *args, const form &f) {
+    const struct oct__tensor *dy = &args->t[operands.dy];
+    const int stride = args->attr.conv.stride, is_wide = f.way == WIDE, is_point = f.way == POINT;
+    struct chunks b = {};
+    b.x_columns = is_wide ? (dy->w - 1) * stride + 3 : dy->w;
+    b.step_x = is_wide ? 1 : stride;
+    b.over_x = is_wide ? stride : 1;
+    b.step_y = is_point ? stride : 1;
+    b.over_y = is_point ? 1 : stride;
+    const int reach = f.pixels / b.x_columns; /* rows of pixels */
+    const int fit = is_point ? reach : reach < 3 ? 0 : (reach - 3) / stride + 1;
+    b.rows = least(dy->h, least(fit, f.positions / dy->w));
+    if (b.rows == 0) {
+        return b;
+    }
+    b.bands = parts_over(dy->h, b.rows);
+    b.rows = parts_over(dy->h, b.bands);
+    b.x_rows = is_point ? b.rows : (b.rows - 1) * stride + 3;
+    b.images = 1;
+    if (b.bands == 1) {
+        b.images = least(f.positions / (dy->h * dy->w), f.pixels / (b.x_rows * b.x_columns));
+        b.images = least(dy->n, b.images);
+    }
+    b.n_pixels = b.images * b.x_rows * b.x_columns;
+    b.n_chunks = parts_over(dy->n, b.images) * b.bands;
+    return b;
+}
+
+/* How a weight gradient is computed: it depends on shapes of one node alone, and so do bits. */
+struct plan {
+    form f;
+    struct chunks b;
+    dim3 grid; /* tiles of weights */
+    int n_parts, part;
+    size_t shared;
+};
+
+/* Parts: as many as make a cohort of eight fill a GPU, as long as weights are few. */
+static struct plan plan_of(const struct oct__args *args) {
+    const struct oct__tensor *x = &args->t[operands.x], *dy = &args->t[operands.dy];
+    struct plan p = {};
+    p.f = form_of(args);
+    if (p.f.way != FLOATS) {
+        p.b = chunks_of(args, p.f);
+    }
+    if (p.b.rows == 0) {
+        p.f.way = FLOATS;
+        p.n_parts = parts_of(dy, tiles(args, operands, float_outs(args, operands)), &p.part);
+        return p;
+    }
+    const int n_in = p.f.way == NARROW ? 1 : x->c / 16, n_out = parts_over(dy->c, p.f.outs);
+    const size_t most = WEIGHTS_MOST / oct__tensor_count(&args->t[operands.dw]);
+    const int wanted = (p.f.threads * p.f.outs > 384 * 16 ? 16 : 32) / (n_in * n_out);
+    int n = least(p.b.n_chunks, most < (size_t)wanted ? (int)most : wanted);
+    n = n < 1 ? 1 : n;
+    p.b.each = parts_over(p.b.n_chunks, n);
+    p.n_parts = parts_over(p.b.n_chunks, p.b.each);
+    p.grid = dim3((unsigned)n_in, (unsigned)n_out);
+    p.shared = (size_t)(p.b.n_pixels * X_PITCH + p.f.positions * (p.f.outs + 8)) * 2;
+    p.shared = p.shared > p.f.end_bytes ? p.shared : p.f.end_bytes;
+    return p;
 }
 
 extern "C" size_t oct__cuda_wgrad_u8_scratch(enum oct__op op, const struct oct__lane_form *form,
                                              const struct oct__args *args) {
-    int part;
     return op == OCT_OP_CONV_U8_WGRAD
-               ? parts_bytes(form, &args->t[operands.dw], cut_positions(args, &part))
+               ? parts_bytes(form, &args->t[operands.dw], plan_of(args).n_parts)
                : 0;
-}
-
-static void launch_tensors(const struct oct__lane *lane, const struct oct__args *args,
-                           const taps &t, const sources &s) {
-    const int outs = outs_of(args);
-    dim3 grid = tiles(args, operands, outs);
-    grid.z = (unsigned)(s.n_parts * lane->form.n_nodes);
-    if (outs == 16) {
-        launch_kernel(tensor_kernel<1>, grid, WARPS * 32, 0, stream_of(lane), t, s);
-    } else if (outs == 32) {
-        launch_kernel(tensor_kernel<2>, grid, WARPS * 32, 0, stream_of(lane), t, s);
-    } else {
-        launch_kernel(tensor_kernel<4>, grid, WARPS * 32, 0, stream_of(lane), t, s);
-    }
 }
 
 extern "C" oct_status oct__cuda_conv_u8_wgrad(const struct oct__lane *lane,
                                               const struct oct__args *args) {
     const taps t = taps_of(args, &args->t[operands.x], &args->t[operands.dy], 0);
     const int is_bf16 = args->t[operands.dy].dtype == OCT_DTYPE_BF16;
+    const struct plan p = plan_of(args);
     struct sources s = sources_of(lane, args, operands);
-    s.n_parts = cut_positions(args, &s.part);
-    if (suits_tensors(args)) {
-        launch_tensors(lane, args, t, s);
+    s.n_parts = p.n_parts;
+    s.part = p.part;
+    if (p.f.way != FLOATS) {
+        const dim3 grid(p.grid.x, p.grid.y, (unsigned)(s.n_parts * lane->form.n_nodes));
+        launch_kernel(p.f.kernel, grid, (unsigned)p.f.threads, p.shared, stream_of(lane), t, s,
+                      p.b);
     } else if (is_bf16) {
         launch_floats<uint8_t, __nv_bfloat16>(lane, args, operands, t, s);
     } else {
