@@ -49,8 +49,11 @@ template <int WAY, int OUTS> struct crew {
         THREADS = TEAMS * TEAM * 32,
         POSITIONS = OUTS == 64 ? 128 : 256,
         STEPS = POSITIONS / 16 / TEAMS,
+        AHEAD = OUTS == 16 ? 0 : 1, /* two blocks at a time do without, and need the registers */
         G_PITCH = OUTS + 8,
-        PIXELS = WAY == WIDE ? 768 : 512,
+        PIXELS = WAY != WIDE  ? 512
+                 : OUTS == 16 ? 384
+                              : 768, /* more need too many registers */
         N_X = PIXELS / THREADS,
         N_G = (POSITIONS * OUTS / 8 + THREADS - 1) / THREADS,
         SUMS = OUT_TILES * SHIFTS * 8, /* of a thread */
@@ -190,6 +193,10 @@ template <int WAY, int OUTS> struct shipment {
 /* A thread's share of the block's sums, [tile of outputs][shift][8 columns][4]. */
 template <int WAY, int OUTS> struct product {
     typedef crew<WAY, OUTS> of;
+    /* Of sixteen positions. */
+    struct factors {
+        uint32_t g[of::OUT_TILES][4], x[of::SHIFTS][4];
+    };
     int lane, team, tap_warp, out_warp;
     int n_slots;         /* positions of a chunk */
     int at_x[of::STEPS]; /* where this lane's rows begin, at each of the team's turns */
@@ -219,27 +226,36 @@ template <int WAY, int OUTS> struct product {
         }
     }
 
+    __device__ void load(int i, const uint16_t *xs, const uint16_t *gs, factors *f) const {
+#pragma unroll
+        for (int m = 0; m < of::OUT_TILES; m++) {
+            load_turned(f->g[m], gs + (team + i * of::TEAMS) * 16 * of::G_PITCH + at_g + m * 16);
+        }
+#pragma unroll
+        for (int k = 0; k < of::SHIFTS; k++) {
+            load_turned(f->x[k], xs + at_x[i] + k * shift);
+        }
+    }
+
+    /* With AHEAD, the factors of a turn are on their way while those of the one before are
+     * multiplied. */
     __device__ void add(const uint16_t *xs, const uint16_t *gs) {
+        factors f[2];
+        if (of::AHEAD) {
+            load(0, xs, gs, &f[0]);
+        }
 #pragma unroll
         for (int i = 0; i < of::STEPS; i++) {
-            const int slot = (team + i * of::TEAMS) * 16;
-            if (slot >= n_slots) {
+            if (i + of::AHEAD < of::STEPS) {
+                load(i + of::AHEAD, xs, gs, &f[(i + of::AHEAD) % 2]);
+            }
+            if ((team + i * of::TEAMS) * 16 >= n_slots) {
                 break;
             }
-            uint32_t a[of::OUT_TILES][4];
 #pragma unroll
-            for (int m = 0; m < of::OUT_TILES; m++) {
-                load_turned(a[m], gs + slot * of::G_PITCH + at_g + m * 16);
-            }
-#pragma unroll
-            for (int k = 0; k < of::SHIFTS; k++) {
-                uint32_t columns[4];
-                load_turned(columns, xs + at_x[i] + k * shift);
-#pragma unroll
-                for (int m = 0; m < of::OUT_TILES; m++) {
-                    mma_bf16(sums + (m * of::SHIFTS + k) * 8, a[m], columns);
-                    mma_bf16(sums + (m * of::SHIFTS + k) * 8 + 4, a[m], columns + 2);
-                }
+            for (int j = 0; j < of::SUMS / 4; j++) { /* [tile of outputs][shift][8 columns] */
+                mma_bf16(sums + 4 * j, f[i % 2].g[j / 2 / of::SHIFTS],
+                         f[i % 2].x[j / 2 % of::SHIFTS] + j % 2 * 2);
             }
         }
     }
@@ -284,7 +300,7 @@ template <int WAY, int OUTS> struct product {
 };
 
 template <int WAY, int OUTS>
-static __global__ void __launch_bounds__((crew<WAY, OUTS>::THREADS), OUTS == 16 ? 2 : 1)
+static __global__ void __launch_bounds__((crew<WAY, OUTS>::THREADS), 2 - crew<WAY, OUTS>::AHEAD)
     tensor_kernel(const taps t, const sources s, const chunks b) {
     uint16_t *const xs = dynamic_shared<uint16_t>(), *const gs = xs + b.n_pixels * X_PITCH;
     const int node = (int)blockIdx.z / s.n_parts, part = (int)blockIdx.z % s.n_parts;
@@ -433,7 +449,7 @@ static struct plan plan_of(const struct oct__args *args) {
     }
     const int n_in = p.f.way == NARROW ? 1 : x->c / 16, n_out = parts_over(dy->c, p.f.outs);
     const size_t most = WEIGHTS_MOST / oct__tensor_count(&args->t[operands.dw]);
-    const int wanted = (p.f.threads * p.f.outs > 384 * 16 ? 16 : 32) / (n_in * n_out);
+    const int wanted = (p.f.way == WIDE && p.f.outs > 16 ? 16 : 32) / (n_in * n_out);
     int n = least(p.b.n_chunks, most < (size_t)wanted ? (int)most : wanted);
     n = n < 1 ? 1 : n;
     p.b.each = parts_over(p.b.n_chunks, n);
