@@ -44,6 +44,7 @@ template <int WAY, int OUTS> struct crew {
         OUT_WARPS = OUTS == 64 ? 2 : 1,  /* of a team */
         OUT_TILES = OUTS == 16 ? 1 : 2,  /* of a warp, 16 outputs each */
         SHIFTS = WAY == POINT ? 1 : 3,   /* of a warp: its taps, or its rows of taps */
+        TAPS = WAY == POINT ? 1 : 9,
         TEAM = TAP_WARPS * OUT_WARPS,
         TEAMS = (WAY == WIDE ? 4 : 8) / OUT_WARPS,
         THREADS = TEAMS * TEAM * 32,
@@ -60,6 +61,23 @@ template <int WAY, int OUTS> struct crew {
     };
 };
 
+/* A divisor below 1024 of numbers below 1024, which is all that counts inside a chunk. */
+struct divisor {
+    unsigned by, inverse; /* 2^20 / by, rounded up */
+
+    __device__ int quotient(int n) const {
+        return (int)((unsigned)n * inverse >> 20);
+    }
+
+    __device__ int remainder(int n) const {
+        return n - quotient(n) * (int)by;
+    }
+};
+
+static divisor divisor_of(int by) {
+    return {(unsigned)by, ((1U << 20) + (unsigned)by - 1U) / (unsigned)by};
+}
+
 /* How results are cut into chunks, and where their pixels lie in shared memory. */
 struct chunks {
     int images, rows; /* of results: whole images, or some rows of one */
@@ -69,6 +87,7 @@ struct chunks {
     int step_y, step_x; /* from a pixel to the next, in the image */
     int over_y, over_x; /* from a result's first pixel to the next result's, in shared memory */
     int n_chunks, each; /* in all, and of a part */
+    divisor by_image, by_x_columns, by_rows, by_columns; /* pixels, pixels, rows, results */
 };
 
 /* --- from global to shared memory --------------------------------------------------------------- */
@@ -81,9 +100,9 @@ struct pixel {
 
 template <int WAY>
 static __device__ inline pixel find_pixel(const taps &t, const chunks &b, int e) {
-    const int each = b.x_rows * b.x_columns, image = e / each, rest = e % each;
-    const int row = rest / b.x_columns * b.step_y - t.pad;
-    const int column = rest % b.x_columns * b.step_x - t.pad;
+    const int image = b.by_image.quotient(e), rest = b.by_image.remainder(e);
+    const int row = b.by_x_columns.quotient(rest) * b.step_y - t.pad;
+    const int column = b.by_x_columns.remainder(rest) * b.step_x - t.pad;
     pixel p = {image, row, (image * t.from_h + row) * t.from_w + column, 0, 16};
     if (WAY == NARROW) {
         p.low = -column * t.from_c;
@@ -214,9 +233,10 @@ template <int WAY, int OUTS> struct product {
         shift = WAY == NARROW ? b.x_columns * X_PITCH : (int)X_PITCH;
 #pragma unroll
         for (int i = 0; i < of::STEPS; i++) {
-            const int slot = (team + i * of::TEAMS) * 16 + lane % 16, row = slot / t.to_w;
-            const int y = row / b.rows * b.x_rows + row % b.rows * b.over_y;
-            const int x = slot % t.to_w * b.over_x;
+            const int slot = (team + i * of::TEAMS) * 16 + lane % 16;
+            const int row = b.by_columns.quotient(slot);
+            const int y = b.by_rows.quotient(row) * b.x_rows + b.by_rows.remainder(row) * b.over_y;
+            const int x = b.by_columns.remainder(slot) * b.over_x;
             at_x[i] = slot < n_slots ? (y * b.x_columns + x) * X_PITCH : 0;
             at_x[i] += tap_warp * b.x_columns * X_PITCH + lane / 16 * 8;
         }
@@ -290,10 +310,10 @@ template <int WAY, int OUTS> struct product {
             const int o = out_warp * 32 + i / 8 / of::SHIFTS * 16 + lane / 4 + i / 2 % 2 * 8;
             if (WAY != NARROW) {
                 const int tap = tap_warp * of::SHIFTS + k;
-                room[o * pitch + c * of::TAP_WARPS * of::SHIFTS + tap] = sums[i];
+                room[o * pitch + c * of::TAPS + tap] = sums[i];
             } else if (c < t.kernel * t.from_c) {
                 const int tap = k * t.kernel + c / t.from_c;
-                room[o * pitch + c % t.from_c * taps_count(t) + tap] = sums[i];
+                room[o * pitch + c % t.from_c * of::TAPS + tap] = sums[i];
             }
         }
     }
@@ -327,7 +347,7 @@ static __global__ void __launch_bounds__((crew<WAY, OUTS>::THREADS), 2 - crew<WA
         __syncthreads();
     }
     float *const room = dynamic_shared<float>();
-    const int n_taps = taps_count(t), row = (WAY == NARROW ? t.from_c : 16) * n_taps;
+    const int n_taps = crew<WAY, OUTS>::TAPS, row = (WAY == NARROW ? t.from_c : 16) * n_taps;
     mine.fold(room);
     if (mine.team == 0) {
         mine.store(t, room, row + 1);
@@ -356,7 +376,7 @@ struct form {
 template <int WAY, int OUTS> static form form_for() {
     typedef crew<WAY, OUTS> of;
     const size_t fold = (size_t)(of::TEAMS / 2 * of::TEAM * 32 * of::SUMS) * sizeof(float);
-    const size_t turn = (size_t)(OUTS * (of::TAP_WARPS * of::SHIFTS * 16 + 1)) * sizeof(float);
+    const size_t turn = (size_t)(OUTS * (of::TAPS * 16 + 1)) * sizeof(float);
     const int pixels = (SHARED_MOST - of::POSITIONS * of::G_PITCH * 2) / (X_PITCH * 2);
     return {(enum way)WAY,
             tensor_kernel<WAY, OUTS>,
@@ -422,6 +442,10 @@ static struct chunks chunks_of(const struct oct__args *args, const form &f) {
     }
     b.n_pixels = b.images * b.x_rows * b.x_columns;
     b.n_chunks = parts_over(dy->n, b.images) * b.bands;
+    b.by_image = divisor_of(b.x_rows * b.x_columns);
+    b.by_x_columns = divisor_of(b.x_columns);
+    b.by_rows = divisor_of(b.rows);
+    b.by_columns = divisor_of(dy->w);
     return b;
 }
 
