@@ -846,6 +846,98 @@ static void products_of_narrow_models(void **state) {
     }
 }
 
+/* As wide as models are, where engines have kernels of their own: rows that fill a tile and rows that do not,
+ * several images in a tile, channels in parts, strides of which taps fall into classes, long rows. */
+static void products_of_wide_models(void **state) {
+    (void)state;
+    static const struct conv_shape shapes[] = {
+        {3, 1, 1, 1, 1, 9, 32, 16, 16},  {3, 1, 1, 1, 5, 8, 8, 32, 40},
+        {3, 1, 1, 1, 3, 4, 4, 64, 64},   {3, 2, 1, 1, 2, 16, 16, 16, 32},
+        {1, 2, 0, 1, 2, 16, 16, 16, 32}, {3, 2, 1, 1, 2, 9, 7, 24, 16},
+        {3, 2, 0, 1, 1, 8, 11, 16, 18},  {1, 1, 0, 1, 37, 1, 1, 64, 10},
+        {3, 1, 1, 1, 2, 9, 33, 3, 16},   {3, 1, 2, 1, 1, 3, 140, 16, 20},
+        {3, 1, 1, 1, 1, 2, 259, 4, 4},   {1, 2, 0, 1, 1, 5, 5, 33, 17},
+    };
+    static const enum oct__op products[] = {OCT_OP_CONV, OCT_OP_CONV_DGRAD, OCT_OP_CONV_WGRAD};
+    for (size_t i = 0; i < OCT_COUNT_OF(products); i++) {
+        double worst = 0.0;
+        for (size_t j = 0; j < OCT_COUNT_OF(shapes); j++) {
+            struct dice dice = dice_of((uint32_t)(9900 + 100 * i + j));
+            struct call call;
+            begin(&call, products[i]);
+            place_conv(&call, &shapes[j], j % 2 == 0, 0);
+            worst = fmax(worst, check_engines(&call, &dice));
+        }
+        print_message("%-16s at most %.1e from portable\n", oct__op_info[products[i]].name, worst);
+    }
+}
+
+/* A product of floats for node 0, in doubles: `sums`, and `sizes` with every term's absolute value instead. */
+static void multiply_exactly(const struct call *call, const struct conv_shape *s, double *sums,
+                             double *sizes) {
+    const int is_back = call->op == OCT_OP_CONV_DGRAD, is_weights = call->op == OCT_OP_CONV_WGRAD;
+    const int y_h = slide(s->h, s->kernel, s->stride, s->pad);
+    const int y_w = slide(s->w, s->kernel, s->stride, s->pad);
+    const float *first = (const float *)call->before[0], *second = (const float *)call->before[1];
+    const size_t terms = (size_t)s->n * y_h * y_w * s->kernel * s->kernel * s->in * s->out;
+    for (size_t i = 0; i < terms; i++) {
+        size_t rest = i;
+        const size_t in = rest % s->in, out = (rest /= s->in) % s->out;
+        const size_t column = (rest /= s->out) % s->kernel;
+        const size_t row = (rest /= s->kernel) % s->kernel;
+        const size_t to_x = (rest /= s->kernel) % y_w, to_y = (rest /= y_w) % y_h, n = rest / y_h;
+        const size_t from_y = to_y * s->stride + row, from_x = to_x * s->stride + column;
+        const size_t pad = s->pad, h = s->h, w = s->w;
+        if (from_y < pad || from_x < pad || from_y - pad >= h || from_x - pad >= w) {
+            continue;
+        }
+        const size_t x = ((n * h + from_y - pad) * w + from_x - pad) * s->in + in;
+        const size_t y = ((n * y_h + to_y) * y_w + to_x) * s->out + out;
+        const size_t weight = ((out * s->in + in) * s->kernel + row) * s->kernel + column;
+        const double product =
+            (double)first[is_back ? y : x] * (double)second[is_weights ? y : weight];
+        sums[is_back ? x : is_weights ? weight : y] += product;
+        sizes[is_back ? x : is_weights ? weight : y] += fabs(product);
+    }
+}
+
+/* How far products of floats are from what they should be, relative to the sum of all terms' sizes: engines
+ * may multiply in parts, but every term must be that of floats. Sums of 32 to 300 terms. */
+static void products_of_floats_are_true(void **state) {
+    (void)state;
+    static const struct conv_shape s = {3, 1, 1, 1, 4, 8, 8, 32, 16};
+    static const enum oct__op products[] = {OCT_OP_CONV, OCT_OP_CONV_DGRAD, OCT_OP_CONV_WGRAD};
+    static const int results[] = {3, 2, 2};
+    for (size_t i = 0; i < OCT_COUNT_OF(products); i++) {
+        struct dice dice = dice_of((uint32_t)(77 + i));
+        struct call call;
+        struct oct__engine *engine;
+        begin(&call, products[i]);
+        place_conv(&call, &s, 0, 0);
+        fill(&call, &dice);
+        const size_t n = oct__tensor_count(&call.args.t[results[i]]);
+        double *sums = calloc(2 * n, sizeof *sums), *sizes = sums + n;
+        assert_non_null(sums);
+        multiply_exactly(&call, &s, sums, sizes);
+        for (int index = 0; (engine = engine_at(index, 1)); index++) {
+            struct result found = {{NULL}};
+            double worst = 0.0;
+            EXPECT_OK(run(engine, &call, 0, 1, 1, &found));
+            const float *y = (const float *)found.after[results[i]];
+            for (size_t j = 0; j < n; j++) {
+                worst = fmax(worst, fabs((double)y[j] - sums[j]) / sizes[j]);
+            }
+            print_message("%-10s %s: at most %.1e from the truth\n", oct__op_info[call.op].name,
+                          engine->kind->plugin.name, worst);
+            assert_true(worst > 0.0 && worst < 0x1p-20);
+            discard(&found);
+            oct__engine_close(engine);
+        }
+        free(sums);
+        empty(&call);
+    }
+}
+
 /* Operands that cannot be: refused with the values, on every engine and thread. */
 static void impossible_operands(void **state) {
     (void)state;
@@ -958,6 +1050,8 @@ int main(void) {
         cmocka_unit_test(memory),
         cmocka_unit_test(every_operation),
         cmocka_unit_test(products_of_narrow_models),
+        cmocka_unit_test(products_of_wide_models),
+        cmocka_unit_test(products_of_floats_are_true),
         cmocka_unit_test(impossible_operands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -195,12 +195,27 @@ static void wait(enum state state) {
     switch_to(&threads[emu_thread.x].fiber, &scheduler, state == EXITED);
 }
 
+/* What emu_copy_later has promised. */
+struct copy {
+    void *to;
+    const void *from;
+    unsigned bytes;
+};
+
+static struct {
+    struct copy *all;
+    unsigned n, most;
+} copies[EMU_THREADS_MOST];
+
 /* What every fiber does. */
 static void begin(void) {
 #ifdef EMU_ASAN
     __sanitizer_finish_switch_fiber(NULL, (const void **)&scheduler.stack, &scheduler.stack_bytes);
 #endif
     kernel_now->body(call_now);
+    if (copies[emu_thread.x].n > 0) {
+        emu_fail("a thread exits and has not awaited %u copies", copies[emu_thread.x].n);
+    }
     wait(EXITED);
     abort(); /* nobody wakes a thread that has exited */
 }
@@ -394,6 +409,35 @@ static void check_fence(const unsigned char *fence, const char *what) {
             emu_fail("something was written beyond %s", what);
         }
     }
+}
+
+void emu_copy_later(void *to, const void *from, unsigned bytes) {
+    if (!emu_is_shared(to, bytes) || ((uintptr_t)to | (uintptr_t)from) % bytes != 0) {
+        emu_fail("a copy of %u bytes from %p to %p: not to shared memory, or not aligned", bytes,
+                 from, to);
+    }
+    auto *mine = &copies[emu_thread.x];
+    if (mine->n == mine->most) {
+        mine->most = mine->most ? 2 * mine->most : 16;
+        mine->all = (struct copy *)realloc(mine->all, mine->most * sizeof *mine->all);
+        if (!mine->all) {
+            emu_fail("no memory for %u copies", mine->most);
+        }
+    }
+    mine->all[mine->n++] = {to, from, bytes};
+}
+
+void emu_await_copies(void) {
+    auto *mine = &copies[emu_thread.x];
+    for (unsigned i = 0; i < mine->n; i++) {
+        const struct copy *copy = &mine->all[i];
+        if (copy->from) {
+            memcpy(copy->to, copy->from, copy->bytes);
+        } else {
+            memset(copy->to, 0, copy->bytes);
+        }
+    }
+    mine->n = 0;
 }
 
 /* --- launches ---------------------------------------------------------------------------------- */

@@ -95,6 +95,11 @@ const char *emu_meet(enum emu_together what, const void *mine, size_t bytes);
 void *emu_alloc(size_t bytes);
 void emu_free(void *at);
 
+/* Copies 4 or 16 bytes to shared memory, zeros from NULL: not before this thread awaits its copies,
+ * and it must before it exits. */
+void emu_copy_later(void *to, const void *from, unsigned bytes);
+void emu_await_copies(void);
+
 /* Says where, and ends the program. */
 [[noreturn]] void emu_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

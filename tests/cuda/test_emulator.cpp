@@ -106,6 +106,29 @@ static __global__ void turn_blocks(const uint16_t *from, uint16_t *to) {
     }
 }
 
+/* Rows of eight floats, by way of shared memory: what copies bring, and a product of them. */
+template <int IS_AWAITED>
+static __global__ void multiply_floats(const float *a, const float *b, float *sums) {
+    __shared__ __align__(16) float left[16][12], right[8][12];
+    const unsigned lane = threadIdx.x, g = lane / 4, q = lane % 4;
+    copy_four(&left[lane / 2][lane % 2 * 4], a + lane * 4, 1);
+    copy_one(&right[g][q], b + g * 8 + q, 1);
+    copy_one(&right[g][q + 4], b, g > 0); /* b's first number, or 0 */
+    if (IS_AWAITED) {
+        await_copies();
+    }
+    __syncthreads();
+    uint32_t fa[4], fb[4];
+    load_rows(fa, &left[lane % 16][lane / 16 * 4]);
+    load_rows(fb, &right[lane % 8][lane / 8 % 2 * 4]);
+    float mine[4] = {};
+    mma_tf32(mine, fa, fb);
+    for (unsigned i = 0; i < 4; i++) {
+        sums[(g + i / 2 * 8) * 8 + 2 * q + i % 2] = mine[i];
+    }
+    await_copies();
+}
+
 /* --- mistakes that end the program -------------------------------------------------------------- */
 
 static __global__ void exit_before_barrier(int *to) {
@@ -148,6 +171,17 @@ static __global__ void write_beyond_shared(int *to) {
 
 static __global__ void write_beyond(int *to) {
     to[threadIdx.x] = 1;
+}
+
+static __global__ void leave_copies(int *to) {
+    __shared__ __align__(16) float room[32];
+    copy_one(room + threadIdx.x % 32, (const float *)to, 1);
+}
+
+static __global__ void crooked_copy(int *to) {
+    __shared__ __align__(16) float room[64];
+    copy_four(room + threadIdx.x % 32, (const float *)to, 0);
+    await_copies();
 }
 
 static __global__ void crooked_row(int *to) {
@@ -274,6 +308,35 @@ static void matrices_of_bf16_multiply(void **) {
     cudaFree(sums);
 }
 
+static void matrices_of_floats_multiply(void **) {
+    float *a = device<float>(16 * 8), *b = device<float>(8 * 8), *sums = device<float>(128);
+    for (int i = 0; i < 16 * 8; i++) {
+        a[i] = (float)(i % 19 - 9) / 4.0F + 0x1p-13F; /* of which most is cut off */
+        b[i % 64] = (float)(i * 7 % 23 - 11);
+    }
+    for (int is_awaited = 1; is_awaited >= 0; is_awaited--) {
+        int n_wrong = 0;
+        launch_kernel(is_awaited ? multiply_floats<1> : multiply_floats<0>, 1, 32, 0, NULL, a, b,
+                      sums);
+        for (int i = 0; i < 128; i++) {
+            float expected = 0.0F; /* exact in any order */
+            for (int k = 0; k < 8; k++) {
+                const uint32_t bits = __float_as_uint(a[i / 8 * 8 + k]) & 0xffffe000U;
+                expected += __uint_as_float(bits) * (k < 4       ? b[i % 8 * 8 + k]
+                                                     : i % 8 > 0 ? b[0]
+                                                                 : 0.0F);
+            }
+            n_wrong += sums[i] != expected;
+        }
+        print_message("%d of 128 sums are wrong, copies %s\n", n_wrong,
+                      is_awaited ? "awaited" : "not awaited");
+        assert_true(is_awaited ? n_wrong == 0 : n_wrong > 64);
+    }
+    cudaFree(a);
+    cudaFree(b);
+    cudaFree(sums);
+}
+
 static void matrices_turn(void **) {
     uint16_t *from = device<uint16_t>(256), *to = device<uint16_t>(256);
     for (int i = 0; i < 256; i++) {
@@ -297,6 +360,10 @@ static void numbers_are_cuda_s(void **) {
     assert_int_equal(__float2bfloat16_rn(__uint_as_float(0x3f808000U)).bits, 0x3f80);
     assert_int_equal(__float2bfloat16_rn(__uint_as_float(0x3f818000U)).bits, 0x3f82);
     assert_int_equal(__float2bfloat16_rn(NAN).bits, 0x7fff);
+    assert_int_equal(tf32_of(__uint_as_float(0x3f800fffU)), 0x3f800000U);
+    assert_int_equal(tf32_of(__uint_as_float(0xbf801000U)), 0xbf802000U); /* ties away from 0 */
+    assert_int_equal(tf32_of(__uint_as_float(0x3f803000U)), 0x3f804000U);
+    assert_int_equal(tf32_of(-INFINITY), 0xff800000U);
 }
 
 /* --- refusing ----------------------------------------------------------------------------------- */
@@ -374,6 +441,17 @@ static void much_shared_memory(void **) {
     cudaFree(to);
 }
 
+static void copies_gone_wrong(void **) {
+    expect_end(plainly<leave_copies>, "exits and has not awaited 1 copies");
+    expect_end(plainly<crooked_copy>, "not to shared memory, or not aligned");
+    expect_end(
+        [](int *to) {
+            launch_kernel(
+                +[](int *at) { copy_one((float *)at, (const float *)at, 1); }, 1, 1, 0, NULL, to);
+        },
+        "not to shared memory");
+}
+
 static void writes_beyond(void **) {
     expect_end([](int *to) { launch_kernel(write_beyond_shared, 1, 32, 64, NULL, to); },
                "written beyond dynamic shared memory");
@@ -407,11 +485,13 @@ int main(void) {
         cmocka_unit_test(warps_exchange),
         cmocka_unit_test(matrices_multiply),
         cmocka_unit_test(matrices_of_bf16_multiply),
+        cmocka_unit_test(matrices_of_floats_multiply),
         cmocka_unit_test(matrices_turn),
         cmocka_unit_test(numbers_are_cuda_s),
         cmocka_unit_test(threads_that_do_not_come),
         cmocka_unit_test(impossible_launches),
         cmocka_unit_test(much_shared_memory),
+        cmocka_unit_test(copies_gone_wrong),
         cmocka_unit_test(writes_beyond),
         cmocka_unit_test(the_engine_is_there),
     };

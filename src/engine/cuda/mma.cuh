@@ -10,7 +10,8 @@
  *     b[0], b[1]           column g;  k from 2 q, + 8       column g;  k from 4 q, + 16
  *     sums[0 … 3]          (g, 2 q), (g, 2 q + 1), (g + 8, 2 q), (g + 8, 2 q + 1)
  *
- * the lowest k in a word's lowest bits. Sums have 16 rows and 8 columns.
+ * the lowest k in a word's lowest bits. Sums have 16 rows and 8 columns. Of tf32, k = 8, a word holds one
+ * factor: a[0], a[1] have k = q and a[2], a[3] k = q + 4, b likewise.
  */
 #ifndef OCT_ENGINE_CUDA_MMA_CUH
 #define OCT_ENGINE_CUDA_MMA_CUH
@@ -48,6 +49,50 @@ static __device__ inline void load_turned(uint32_t out[4], const void *row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
                  : "r"((uint32_t)__cvta_generic_to_shared(row)));
+}
+
+/* The same, not turned over: of each block, words 2 q and 2 q + 1 of row g. Of floats that is four
+ * neighbours a row, and lane l gets number q of row g. */
+static __device__ inline void load_rows(uint32_t out[4], const void *row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+                 : "r"((uint32_t)__cvta_generic_to_shared(row)));
+}
+
+/* The nearest number of ten bits behind the point (ties away from zero), the other 13 bits 0. */
+static __device__ inline uint32_t tf32_of(float x) {
+    uint32_t bits;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+    return bits;
+}
+
+/* Products of floats of which the lowest 13 bits do not count; sums are floats. */
+static __device__ inline void mma_tf32(float sums[4], const uint32_t a[4], const uint32_t b[2]) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/* One float, or four at a multiple of 16 bytes, to shared memory without passing through registers:
+ * there after await_copies(), for other threads after a barrier behind it. If not `is_there`, zeros are
+ * written and `from` is not read. */
+static __device__ inline void copy_one(float *to, const float *from, int is_there) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+                 :
+                 : "r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from), "r"(is_there ? 4 : 0)
+                 : "memory");
+}
+
+static __device__ inline void copy_four(float *to, const float *from, int is_there) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 :
+                 : "r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from), "r"(is_there ? 16 : 0)
+                 : "memory");
+}
+
+static __device__ inline void await_copies() {
+    asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
 #endif

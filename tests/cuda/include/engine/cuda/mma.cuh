@@ -95,4 +95,53 @@ static inline void load_turned(uint32_t out[4], const void *row) {
     }
 }
 
+static inline void load_rows(uint32_t out[4], const void *row) {
+    if ((uintptr_t)row % 16 != 0 || !emu_is_shared(row, 16)) {
+        emu_fail("a row of a matrix at %p is not in shared memory at a multiple of 16 bytes", row);
+    }
+    const char *slots = emu_meet(EMU_LOAD_MATRIX, row, 16);
+    const unsigned g = emu_thread.x % EMU_LANES / 4, q = emu_thread.x % 4;
+    for (unsigned i = 0; i < 4; i++) {
+        memcpy(&out[i], slots + (8 * i + g) * EMU_SLOT + 4 * q, 4);
+    }
+}
+
+enum { EMU_NOT_TF32 = 0x1fff }; /* bits of a float */
+
+static inline uint32_t tf32_of(float x) {
+    const uint32_t bits = __float_as_uint(x), is_finite = (bits & 0x7f800000U) != 0x7f800000U;
+    return (bits + (is_finite ? 0x1000U : 0U)) & ~(uint32_t)EMU_NOT_TF32;
+}
+
+static inline float emu_tf32(uint32_t bits) {
+    return __uint_as_float(bits & ~(uint32_t)EMU_NOT_TF32);
+}
+
+static inline void mma_tf32(float sums[4], const uint32_t a[4], const uint32_t b[2]) {
+    emu_fragments mine;
+    memcpy(mine.a, a, sizeof mine.a);
+    memcpy(mine.b, b, sizeof mine.b);
+    const char *slots = emu_meet(EMU_MULTIPLY, &mine, sizeof mine);
+    for (int i = 0; i < 4; i++) {
+        const unsigned row = emu_sum_row(i), column = emu_sum_column(i);
+        for (unsigned k = 0; k < 8; k++) {
+            const emu_fragments *left = emu_fragments_at(slots, row % 8 * 4 + k % 4);
+            const emu_fragments *right = emu_fragments_at(slots, column * 4 + k % 4);
+            sums[i] += emu_tf32(left->a[row / 8 + k / 4 * 2]) * emu_tf32(right->b[k / 4]);
+        }
+    }
+}
+
+static inline void copy_one(float *to, const float *from, int is_there) {
+    emu_copy_later(to, is_there ? from : NULL, 4);
+}
+
+static inline void copy_four(float *to, const float *from, int is_there) {
+    emu_copy_later(to, is_there ? from : NULL, 16);
+}
+
+static inline void await_copies() {
+    emu_await_copies();
+}
+
 #endif
