@@ -90,7 +90,8 @@ static __global__ void __launch_bounds__(WARPS * 32, 4)
                 float products[M][N][4] = {};
 #pragma unroll
                 for (int k = 0; k < CHUNK; k += 8) {
-                    halves<4> a[M], b[N / 2];
+                    halves<4> a[M];
+                    halves<2> b[N];
                     uint32_t bits[4];
                     if (k > 0 && is_half) {
                         break;
@@ -98,7 +99,8 @@ static __global__ void __launch_bounds__(WARPS * 32, 4)
 #pragma unroll
                     for (int n = 0; n < N / 2; n++) {
                         load_rows(bits, column + tap * tap_pitch(N) + n * 16 * PITCH + k);
-                        b[n] = split<4>(bits);
+                        b[2 * n] = split<2>(bits);
+                        b[2 * n + 1] = split<2>(bits + 2);
                     }
 #pragma unroll
                     for (int m = 0; m < M; m++) {
@@ -122,10 +124,10 @@ static __global__ void __launch_bounds__(WARPS * 32, 4)
 #pragma unroll
             for (int n = 0; n < N; n++) {
                 const int c = first + n * 8 + lane % 4 * 2;
-                float *pair = to + (size_t)result * t.to_c + c;
                 if (result < 0 || c >= t.to_c) {
                     continue;
                 }
+                float *pair = to + (size_t)result * t.to_c + c;
                 const float left = sums[m][n][half * 2] + (all.has_bias ? bias[c] : 0.0F);
                 if (p.is_paired) {
                     const float right =

@@ -59,13 +59,6 @@ static __device__ inline void load_rows(uint32_t out[4], const void *row) {
                  : "r"((uint32_t)__cvta_generic_to_shared(row)));
 }
 
-/* The nearest number of ten bits behind the point (ties away from zero), the other 13 bits 0. */
-static __device__ inline uint32_t tf32_of(float x) {
-    uint32_t bits;
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
-    return bits;
-}
-
 /* Products of floats of which the lowest 13 bits do not count; sums are floats. */
 static __device__ inline void mma_tf32(float sums[4], const uint32_t a[4], const uint32_t b[2]) {
     asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "

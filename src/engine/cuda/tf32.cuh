@@ -19,6 +19,12 @@
 /* N floats of a fragment, each in two parts. */
 template <int N> struct halves { uint32_t high[N], low[N]; };
 
+/* The nearest number of eleven bits. (The instruction for it is, on many a GPU, made of more of them, to
+ * keep NaN; here `low` keeps it.) */
+static __device__ inline uint32_t tf32_of(float x) {
+    return (__float_as_uint(x) + 0x1000U) & 0xffffe000U;
+}
+
 template <int N> static __device__ inline halves<N> split(const uint32_t *bits) {
     halves<N> both;
 #pragma unroll
@@ -31,29 +37,29 @@ template <int N> static __device__ inline halves<N> split(const uint32_t *bits) 
 }
 
 /* sums += a * b for a tile of M by N fragments: the small products first, and neighbours that do not wait
- * for one another. b[n / 2] has columns n and n + 1. */
+ * for one another. */
 template <int M, int N>
 static __device__ inline void multiply(float sums[M][N][4], const halves<4> a[M],
-                                       const halves<4> b[N / 2]) {
+                                       const halves<2> b[N]) {
 #pragma unroll
     for (int m = 0; m < M; m++) {
 #pragma unroll
         for (int n = 0; n < N; n++) {
-            mma_tf32(sums[m][n], a[m].low, &b[n / 2].high[n % 2 * 2]);
+            mma_tf32(sums[m][n], a[m].low, b[n].high);
         }
     }
 #pragma unroll
     for (int m = 0; m < M; m++) {
 #pragma unroll
         for (int n = 0; n < N; n++) {
-            mma_tf32(sums[m][n], a[m].high, &b[n / 2].low[n % 2 * 2]);
+            mma_tf32(sums[m][n], a[m].high, b[n].low);
         }
     }
 #pragma unroll
     for (int m = 0; m < M; m++) {
 #pragma unroll
         for (int n = 0; n < N; n++) {
-            mma_tf32(sums[m][n], a[m].high, &b[n / 2].high[n % 2 * 2]);
+            mma_tf32(sums[m][n], a[m].high, b[n].high);
         }
     }
 }
@@ -218,12 +224,13 @@ static __device__ inline void copy_region(const taps &t, const region &r, const 
         const int c = channel + unit * EACH;
         const int is_there = from.image + n < t.n && y >= 0 && y < t.from_h && x >= 0 &&
                              x < t.from_w && c < t.from_c;
-        const float *source =
-            image + ((size_t)((from.image + n) * t.from_h + y) * t.from_w + x) * t.from_c + c;
+        const size_t at =
+            is_there ? ((size_t)((from.image + n) * t.from_h + y) * t.from_w + x) * t.from_c + c
+                     : 0;
         if (EACH == 4) {
-            copy_four(to + pixel * PITCH + unit * 4, is_there ? source : image, is_there);
+            copy_four(to + pixel * PITCH + unit * 4, image + at, is_there);
         } else {
-            copy_one(to + pixel * PITCH + unit, is_there ? source : image, is_there);
+            copy_one(to + pixel * PITCH + unit, image + at, is_there);
         }
     }
 }

@@ -106,15 +106,8 @@ static inline void load_rows(uint32_t out[4], const void *row) {
     }
 }
 
-enum { EMU_NOT_TF32 = 0x1fff }; /* bits of a float */
-
-static inline uint32_t tf32_of(float x) {
-    const uint32_t bits = __float_as_uint(x), is_finite = (bits & 0x7f800000U) != 0x7f800000U;
-    return (bits + (is_finite ? 0x1000U : 0U)) & ~(uint32_t)EMU_NOT_TF32;
-}
-
 static inline float emu_tf32(uint32_t bits) {
-    return __uint_as_float(bits & ~(uint32_t)EMU_NOT_TF32);
+    return __uint_as_float(bits & 0xffffe000U);
 }
 
 static inline void mma_tf32(float sums[4], const uint32_t a[4], const uint32_t b[2]) {
