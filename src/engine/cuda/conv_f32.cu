@@ -3,10 +3,11 @@
  * product is within 2^-21 of the true one, relative to it, and sums are of floats.
  *
  * A block makes the results of some rows of an image, or of a few small images, in 16 or 32 channels. It
- * copies what they read, sixteen channels of each pixel, and the weights between them to shared memory,
- * and multiplies: a tap's factors are the same pixels, shifted, so that nothing is gathered twice. A
- * pixel takes 20 floats there, and eight of them in a row, as an instruction loads them, lie in
- * different banks. Backwards it is the same with taps in reverse; with a stride, too (regions' classes).
+ * copies what they read, eight channels of each pixel, and the weights between them to shared memory, and
+ * multiplies while the next eight channels are on their way: a tap's factors are the same pixels,
+ * shifted, so that nothing is gathered twice. A pixel takes 12 floats there, and eight of them in a row,
+ * as an instruction loads them, lie in different banks. Backwards it is the same with taps in reverse;
+ * with a stride, too (regions' classes).
  *
  * That is for kernels of 1 and 3. For others, and for rows too long for shared memory, there is a
  * kernel that gathers, in true f32: a block makes a tile of ROWS positions by COLUMNS channels. It walks
@@ -24,7 +25,7 @@ struct operands {
 
 /* --- tensor cores ------------------------------------------------------------------------------- */
 
-enum { CHUNK = 16, PITCH = 20, WARPS = 4, SHARED = 48 << 10 };
+enum { CHUNK = 8, PITCH = 12, WARPS = 4, SHARED = 48 << 10 };
 
 /* Floats of one tap's weights: [result's channel][channel]. The rest spreads taps over banks. */
 static __host__ __device__ constexpr int tap_pitch(int n) {
@@ -34,22 +35,91 @@ static __host__ __device__ constexpr int tap_pitch(int n) {
 /* How one launch does it. */
 struct plan {
     region r;
+    int n_buffers;          /* of CHUNK channels: 1 or 2 */
     int is_wide, is_paired; /* four channels may be read, two be written at once */
 };
 
-/* Weights between channels `channel` … + CHUNK - 1 and results' channels `first` … + 8 N - 1, in the
- * order in which they lie there: [o][c][tap]. */
+/* Weights between channels `channel` … + CHUNK - 1 and results' channels `first` … + 8 N - 1. They lie in
+ * the order [o][c][tap], of which o or c is the results', and are read in that order: neighbours are
+ * taps first. */
 template <int KERNEL, int N>
 static __device__ inline void copy_weights(const taps &t, const float *weights, int first,
                                            int channel, float *to) {
-    enum { TAPS = KERNEL * KERNEL, COUNT = 8 * N * CHUNK * TAPS };
-    for (int e = (int)threadIdx.x; e < COUNT; e += WARPS * 32) {
-        const int tap = e % TAPS, rest = e / TAPS;
-        const int column = t.is_back ? rest % (8 * N) : rest / CHUNK;
-        const int c = t.is_back ? rest / (8 * N) : rest % CHUNK;
-        const int is_there = first + column < t.to_c && channel + c < t.from_c;
-        const size_t at = is_there ? weight_at(t, 0, channel + c, first + column, tap) : 0;
-        copy_one(to + tap * tap_pitch(N) + column * PITCH + c, weights + at, is_there);
+    enum { TAPS = KERNEL * KERNEL, SLOTS = WARPS * 32 / TAPS, OUTS = 8 * N };
+    const int tap = (int)threadIdx.x % TAPS, slot = (int)threadIdx.x / TAPS;
+    const int n_inner = t.is_back ? 8 * N : (int)CHUNK,
+              line = (t.is_back ? t.to_c : t.from_c) * TAPS;
+    const int inner_step = t.is_back ? PITCH : 1, outer_step = t.is_back ? 1 : PITCH;
+    const int inner_left = t.is_back ? t.to_c - first : t.from_c - channel;
+    const int outer_left = t.is_back ? t.from_c - channel : t.to_c - first;
+    weights += weight_at(t, 0, channel, first, tap);
+    to += tap * tap_pitch(N);
+    for (int i = slot; i < CHUNK * OUTS && slot < SLOTS; i += SLOTS) {
+        const int inner = i & (n_inner - 1), outer = t.is_back ? i / OUTS : i / CHUNK;
+        const int is_there = inner < inner_left && outer < outer_left;
+        copy_one(to + inner * inner_step + outer * outer_step,
+                 weights + (is_there ? (size_t)outer * line + inner * TAPS : 0), is_there);
+    }
+}
+
+template <int KERNEL, int N>
+static __device__ inline void copy_chunk(const taps &t, const plan &p, const corner &at,
+                                         const float *from, const float *weights, int first,
+                                         int channel, float *to) {
+    if (p.is_wide) {
+        copy_region<4, PITCH>(t, p.r, at, from, channel, 1, to);
+    } else {
+        copy_region<1, PITCH>(t, p.r, at, from, channel, 3, to);
+    }
+    copy_weights<KERNEL, N>(t, weights, first, channel, to + region_pixels(p.r) * PITCH);
+}
+
+/* Adds the products of COUNT neighbouring taps: of the lane's rows of pixels, which begin `rows` behind
+ * `pixels`, and of its row of weights, which for the next tap is `tap_step` further. */
+template <int COUNT, int M, int N>
+static __device__ inline void multiply_taps(float products[M][N][4], const float *pixels,
+                                            const int rows[M], const float *weights, int tap_step) {
+    enum { EACH = M < 2 ? M : 2 };
+#pragma unroll
+    for (int x = 0; x < COUNT; x++) {
+        halves<4> a[EACH];
+        halves<2> b[N];
+        uint32_t bits[4];
+#pragma unroll
+        for (int n = 0; n < N; n += 2) {
+            load_rows(bits, weights + x * tap_step + n * 8 * PITCH);
+            b[n] = split<2>(bits);
+            b[n + 1] = split<2>(bits + 2);
+        }
+#pragma unroll
+        for (int m = 0; m < M; m += EACH) {
+#pragma unroll
+            for (int i = 0; i < EACH; i++) {
+                load_rows(bits, pixels + rows[m + i] + x * PITCH);
+                a[i] = split<4>(bits);
+            }
+            multiply<EACH, N>(products + m, a, b);
+        }
+    }
+}
+
+/* Writes one result's two neighbouring channels from `c` on. */
+static __device__ inline void store_pair(const taps &t, const plan &p, const operands &all,
+                                         int node, int result, int c, float left, float right) {
+    float *to = all.to.of(node) + (size_t)result * t.to_c + c;
+    const int has_right = c + 1 < t.to_c;
+    if (all.has_bias) {
+        const float *bias = all.bias.of(node) + c;
+        left += bias[0];
+        right += has_right ? bias[1] : 0.0F;
+    }
+    if (p.is_paired) {
+        *(float2 *)to = make_float2(left, right);
+    } else {
+        to[0] = left;
+        if (has_right) {
+            to[1] = right;
+        }
     }
 }
 
@@ -57,111 +127,103 @@ static __device__ inline void copy_weights(const taps &t, const float *weights, 
 template <int KERNEL, int M, int N>
 static __global__ void __launch_bounds__(WARPS * 32, 4)
     tensor_kernel(const taps t, const plan p, const operands all) {
-    float *pixels = dynamic_shared<float>();
-    float *weights = pixels + region_pixels(p.r) * PITCH;
+    float *shared = dynamic_shared<float>();
+    const int n_pixels = region_pixels(p.r) * PITCH;
+    const int buffer = n_pixels + KERNEL * KERNEL * tap_pitch(N);
     const int node = (int)blockIdx.z, first = (int)blockIdx.y * 8 * N;
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     const float *from = all.from.of(node), *w = all.weights.of(node);
-    const corner at = corner_of(t, p.r, (int)blockIdx.x);
-    const float *row[M], *column = weights + (lane % 8 + lane / 16 * 8) * PITCH + lane / 8 % 2 * 4;
+    __shared__ corner at; /* there, for registers are scarce */
+    const int column = n_pixels + (lane % 8 + lane / 16 * 8) * PITCH + lane / 8 % 2 * 4;
+    int rows[M];
 #pragma unroll
     for (int m = 0; m < M; m++) { /* beyond the last result: the first one's, for nothing */
         const int position = (warp * M + m) * 16 + lane % 16;
         const spot s = spot_of(p.r, position < region_results(p.r) ? position : 0);
-        row[m] = pixels + first_pixel(p.r, s) * PITCH + lane / 16 * 4;
+        rows[m] = first_pixel(p.r, s) * PITCH + lane / 16 * 4;
     }
+    if (threadIdx.x == 0) {
+        at = corner_of(t, p.r, (int)blockIdx.x);
+    }
+    __syncthreads();
     float sums[M][N][4] = {};
+    int here = 0;
+    copy_chunk<KERNEL, N>(t, p, at, from, w, first, 0, shared);
     for (int channel = 0; channel < t.from_c; channel += CHUNK) {
-        const int is_half = t.from_c - channel <= 8;
-        __syncthreads();
-        if (p.is_wide) {
-            copy_region<4, PITCH>(t, p.r, at, from, channel, is_half ? 1 : 2, pixels);
-        } else {
-            copy_region<1, PITCH>(t, p.r, at, from, channel, is_half ? 3 : 4, pixels);
-        }
-        copy_weights<KERNEL, N>(t, w, first, channel, weights);
+        const int next = channel + CHUNK, there = p.n_buffers == 2 ? buffer - here : here;
         await_copies();
         __syncthreads();
+        if (p.n_buffers == 2 && next < t.from_c) {
+            copy_chunk<KERNEL, N>(t, p, at, from, w, first, next, shared + there);
+        }
         for (int y = 0; y < at.y.n; y++) {
-            for (int x = 0; x < at.x.n; x++) {
-                const int tap =
-                    (at.y.tap + y * at.y.tap_step) * KERNEL + at.x.tap + x * at.x.tap_step;
-                const int shift = (y * p.r.in_w + x) * PITCH;
-                float products[M][N][4] = {};
-#pragma unroll
-                for (int k = 0; k < CHUNK; k += 8) {
-                    halves<4> a[M];
-                    halves<2> b[N];
-                    uint32_t bits[4];
-                    if (k > 0 && is_half) {
-                        break;
-                    }
-#pragma unroll
-                    for (int n = 0; n < N / 2; n++) {
-                        load_rows(bits, column + tap * tap_pitch(N) + n * 16 * PITCH + k);
-                        b[2 * n] = split<2>(bits);
-                        b[2 * n + 1] = split<2>(bits + 2);
-                    }
-#pragma unroll
-                    for (int m = 0; m < M; m++) {
-                        load_rows(bits, row[m] + shift + k);
-                        a[m] = split<4>(bits);
-                    }
-                    multiply<M, N>(products, a, b);
+            const int tap = (at.y.tap + y * at.y.tap_step) * KERNEL + at.x.tap;
+            const float *pixels = shared + here + y * p.r.in_w * PITCH;
+            const float *weights = shared + here + column + tap * tap_pitch(N);
+            const int tap_step = at.x.tap_step * tap_pitch(N);
+            float products[M][N][4] = {};
+            if (at.x.n == KERNEL) {
+                multiply_taps<KERNEL, M, N>(products, pixels, rows, weights, tap_step);
+            } else {
+                for (int x = 0; x < at.x.n; x++) {
+                    multiply_taps<1, M, N>(products, pixels + x * PITCH, rows,
+                                           weights + x * tap_step, tap_step);
                 }
-                add_products<M, N>(sums, products);
+            }
+            add_products<M, N>(sums, products);
+        }
+        if (p.n_buffers == 1 && next < t.from_c) {
+            __syncthreads();
+            copy_chunk<KERNEL, N>(t, p, at, from, w, first, next, shared);
+        }
+        here = there;
+    }
+#pragma unroll
+    for (int i = 0; i < 2 * M; i++) {
+        const int position = warp * M * 16 + i * 8 + lane / 4;
+        const int result = result_of(t, p.r, at, spot_of(p.r, position));
+#pragma unroll
+        for (int n = 0; n < N; n++) {
+            const int c = first + n * 8 + lane % 4 * 2;
+            const float *pair = &sums[i / 2][n][i % 2 * 2];
+            if (result >= 0 && c < t.to_c) {
+                store_pair(t, p, all, node, result, c, pair[0], pair[1]);
             }
         }
     }
-    float *to = all.to.of(node);
-    const float *bias = all.bias.of(node);
-#pragma unroll
-    for (int m = 0; m < M; m++) {
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-            const int position = (warp * M + m) * 16 + half * 8 + lane / 4;
-            const int result = result_of(t, p.r, at, spot_of(p.r, position));
-#pragma unroll
-            for (int n = 0; n < N; n++) {
-                const int c = first + n * 8 + lane % 4 * 2;
-                if (result < 0 || c >= t.to_c) {
-                    continue;
-                }
-                float *pair = to + (size_t)result * t.to_c + c;
-                const float left = sums[m][n][half * 2] + (all.has_bias ? bias[c] : 0.0F);
-                if (p.is_paired) {
-                    const float right =
-                        sums[m][n][half * 2 + 1] + (all.has_bias ? bias[c + 1] : 0.0F);
-                    *(float2 *)pair = make_float2(left, right);
-                } else {
-                    pair[0] = left;
-                    if (c + 1 < t.to_c) {
-                        pair[1] = sums[m][n][half * 2 + 1] + (all.has_bias ? bias[c + 1] : 0.0F);
-                    }
-                }
-            }
+}
+
+/* The largest region for which there is room, with one buffer where two would halve it or are of no use.
+ * Returns how many results it has. */
+static int make_plan(const taps &t, int positions, int weights, struct plan *p) {
+    int used = 0;
+    for (p->n_buffers = t.from_c > CHUNK ? 2 : 1;; p->n_buffers--) {
+        const int room =
+            (SHARED - (int)sizeof(corner)) / (int)sizeof(float) / p->n_buffers - weights;
+        used = make_region(t, positions, room / PITCH, &p->r)
+                   ? p->r.images * p->r.rows * p->r.class_w
+                   : 0;
+        if (used * 2 > positions || p->n_buffers == 1) {
+            return used;
         }
     }
 }
 
 template <int KERNEL, int M, int N>
 static int launch_tensors(const struct oct__lane *lane, const taps &t, const operands &all) {
-    const int weights = KERNEL * KERNEL * tap_pitch(N) * (int)sizeof(float);
-    const int most = (SHARED - weights) / (PITCH * (int)sizeof(float));
+    const int weights = KERNEL * KERNEL * tap_pitch(N), positions = WARPS * M * 16;
     struct plan p;
-    if (t.kernel != KERNEL || !make_region(t, WARPS * M * 16, most, &p.r)) {
-        return 0;
-    }
-    if (M > 1 && p.r.images * p.r.rows * p.r.class_w * 2 <= WARPS * M * 16) {
+    const int used = t.kernel == KERNEL ? make_plan(t, positions, weights, &p) : 0;
+    if (used == 0 || (M > 1 && used * 2 <= positions)) {
         return 0;
     }
     p.is_wide = t.from_c % 4 == 0 && (uintptr_t)all.from.at % 16 == 0 && all.from.stride % 16 == 0;
     p.is_paired = t.to_c % 2 == 0 && (uintptr_t)all.to.at % 8 == 0 && all.to.stride % 8 == 0;
     const dim3 grid((unsigned)region_blocks(t, p.r), (unsigned)((t.to_c + 8 * N - 1) / (8 * N)),
                     (unsigned)lane->form.n_nodes);
-    const size_t shared = (size_t)weights + (size_t)region_pixels(p.r) * PITCH * sizeof(float);
-    launch_kernel(tensor_kernel<KERNEL, M, N>, grid, WARPS * 32, shared, stream_of(lane), t, p,
-                  all);
+    const size_t floats = (size_t)p.n_buffers * (size_t)(region_pixels(p.r) * PITCH + weights);
+    launch_kernel(tensor_kernel<KERNEL, M, N>, grid, WARPS * 32, floats * sizeof(float),
+                  stream_of(lane), t, p, all);
     return 1;
 }
 
