@@ -121,7 +121,7 @@ typedef size_t oct__cuda_scratch_fn(enum oct__op op, const struct oct__lane_form
                                     const struct oct__args *args);
 oct__cuda_scratch_fn oct__cuda_simple_scratch, oct__cuda_packet_scratch, oct__cuda_norm_scratch,
     oct__cuda_range_scratch, oct__cuda_quant_scratch, oct__cuda_params_scratch,
-    oct__cuda_quant_grad_scratch, oct__cuda_norm_u8_scratch, oct__cuda_conv_s8_scratch,
-    oct__cuda_wgrad_f32_scratch, oct__cuda_wgrad_u8_scratch;
+    oct__cuda_quant_grad_scratch, oct__cuda_norm_u8_scratch, oct__cuda_wgrad_f32_scratch,
+    oct__cuda_wgrad_u8_scratch;
 
 #endif

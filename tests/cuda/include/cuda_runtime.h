@@ -127,6 +127,14 @@ static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
     return out;
 }
 
+/* sum plus the products of four signed bytes with four. */
+static inline int __dp4a(int a, int b, int sum) {
+    for (int i = 0; i < 4; i++) {
+        sum += (int8_t)(a >> 8 * i) * (int8_t)(b >> 8 * i);
+    }
+    return sum;
+}
+
 /* --- atomics: only one thread runs at a time --------------------------------------------------- */
 
 /* T, where it shall not be deduced. */
