@@ -505,6 +505,31 @@ static void traps(void **state) {
     print_message("%zu sums compared\n", compared);
 }
 
+/* Results that do not fill the tiles of an engine that makes them by tiles: of several images, of a few
+ * rows, of wide rows in pieces; channels that are some of a slice or several; maps with pixels between
+ * which there is nothing; kernels for which there is little room, and too little; enough tiles for
+ * the larger of two sizes. */
+static void tiles(void **state) {
+    (void)state;
+    static const struct shape shapes[] = {
+        SHAPE(3, 1, 1, 1, 2, 16, 16, 32, 32),  SHAPE(3, 2, 1, 1, 3, 16, 16, 32, 64),
+        SHAPE(3, 1, 1, 1, 3, 9, 7, 48, 16),    SHAPE(3, 1, 1, 1, 1, 5, 70, 16, 48),
+        SHAPE(3, 1, 1, 1, 1, 6, 33, 80, 32),   SHAPE(3, 1, 0, 1, 2, 10, 12, 16, 16),
+        SHAPE(3, 1, 2, 1, 2, 7, 7, 32, 16),    SHAPE(3, 1, 3, 1, 2, 6, 7, 16, 32),
+        SHAPE(3, 3, 1, 1, 2, 11, 10, 16, 32),  SHAPE(1, 2, 0, 1, 3, 16, 16, 16, 32),
+        SHAPE(1, 2, 0, 1, 5, 8, 8, 64, 32),    SHAPE(3, 2, 1, 1, 1, 33, 35, 64, 16),
+        SHAPE(11, 1, 5, 1, 1, 8, 9, 16, 20),   SHAPE(13, 1, 6, 1, 1, 8, 14, 3, 4),
+        SHAPE(15, 1, 7, 1, 1, 8, 9, 2, 3),     SHAPE(3, 1, 1, 1, 3, 12, 12, 16, 928),
+        SHAPE(3, 1, 1, 1, 3, 12, 12, 928, 16),
+    };
+    size_t compared = 0;
+    for (size_t i = 0; i < OCT_COUNT_OF(shapes); i++) {
+        struct dice dice = dice_of((uint32_t)(9000 + i));
+        compared += check_shape(&shapes[i], i % 3 == 1 ? CORNERS : ANY, &dice);
+    }
+    print_message("%zu sums compared\n", compared);
+}
+
 /* As many products as 32 bits hold, all at their largest; one channel more is refused. */
 static void borders(void **state) {
     (void)state;
@@ -690,8 +715,9 @@ static void weight_gradient(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(geometry), cmocka_unit_test(channels), cmocka_unit_test(layers),
-        cmocka_unit_test(traps),    cmocka_unit_test(borders),  cmocka_unit_test(weight_gradient),
+        cmocka_unit_test(geometry),        cmocka_unit_test(channels), cmocka_unit_test(layers),
+        cmocka_unit_test(traps),           cmocka_unit_test(tiles),    cmocka_unit_test(borders),
+        cmocka_unit_test(weight_gradient),
     };
     const char *level = getenv("OCT_CPU");
     if (level && level[0]) {

@@ -353,6 +353,7 @@ static void matrices_turn(void **) {
 static void numbers_are_cuda_s(void **) {
     assert_int_equal(__byte_perm(0x03020100U, 0x07060504U, 0x7340), 0x07030400U);
     assert_int_equal(__byte_perm(0x00008000U, 0, 0x0009), 0x000000ffU);
+    assert_int_equal(__dp4a((int)0x80ff0302U, 0x017f7f01, 1000), 1000 + 2 + 3 * 127 - 127 - 128);
     assert_int_equal(__float2int_rn(2.5F), 2);
     assert_int_equal(__float2int_rn(1e20F), INT32_MAX);
     assert_int_equal(__float2int_rn(NAN), 0);
