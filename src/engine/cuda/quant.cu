@@ -246,6 +246,14 @@ static __global__ void __launch_bounds__(BLOCK, 5)
         [=](int first, int count, extremes *sample) {
             fold_pieces(of_node, all.pieces, first, count, sample);
         },
+        [=]() {
+            extremes own = no_extremes();
+#pragma unroll 4
+            for (int i = (int)threadIdx.x; i < rule.n * all.pieces; i += BLOCK) {
+                own.add(of_node[i]);
+            }
+            return own;
+        },
         room);
     const borders b = borders_of(grid.zero);
     const struct oct__stream stream = chance.of(node);
@@ -265,7 +273,7 @@ static __global__ void __launch_bounds__(BLOCK, 5)
         int bytes[WIDE];
         for (int i = 0; i < WIDE; i++) {
             const float t = held(x[u][i] * grid.inverse, b.low, b.high);
-            bytes[i] = (CHANCE ? by_chance(t, k[i]) : nearest(t)) + b.zero;
+            bytes[i] = CHANCE ? by_chance(t, k[i]) + b.zero : nearest_from(t, grid.zero);
         }
         if constexpr (WIDE == 4) {
             *(uint32_t *)(q + e) = join_bytes(bytes);

@@ -46,6 +46,29 @@ static inline int divided_up(size_t count, size_t by) {
     return (int)((count + by - 1) / by);
 }
 
+/* A number that is divided by often: a multiplication does it, of numbers below 2^31. */
+struct divider {
+    uint32_t by, factor;
+    int shift;
+
+    __device__ uint32_t quotient(uint32_t n) const {
+        return (__umulhi(factor, n) + n) >> shift;
+    }
+    __device__ uint32_t rest(uint32_t n) const {
+        return n - quotient(n) * by;
+    }
+};
+
+static inline divider divider_of(int by) {
+    int shift = 0;
+    while ((uint64_t)1 << shift < (uint64_t)by) {
+        shift++;
+    }
+    const uint64_t over = ((uint64_t)1 << shift) - (uint64_t)by;
+    const divider d = {(uint32_t)by, (uint32_t)((over << 32) / (uint64_t)by + 1), shift};
+    return d;
+}
+
 /* --- bytes and floats ------------------------------------------------------------------------- */
 
 #define WHOLE 8388608.0F  /* 2^23 */
@@ -142,6 +165,11 @@ static __device__ inline int nearest(float t) {
     return __float_as_int(t + ROUND);
 }
 
+/* The same, counted from `zero`, a byte; two sums, for a tie goes to the even one of t alone. */
+static __device__ inline int nearest_from(float t, float zero) {
+    return __float_as_int((t + ROUND) + zero);
+}
+
 /* --- chance ----------------------------------------------------------------------------------- */
 
 /* Up or down by 16 random bits k: floor((rint(t * 2^16) + k) / 2^16). */
@@ -203,12 +231,8 @@ static __device__ inline extremes no_extremes() {
 
 /* Over a warp, all of whose lanes are here; every lane gets them. */
 static __device__ inline extremes warp_extremes(extremes e) {
-    for (int d = 16; d > 0; d /= 2) {
-        const extremes other = {__shfl_xor_sync(ALL_LANES, e.lo, d),
-                                __shfl_xor_sync(ALL_LANES, e.hi, d)};
-        e.add(other);
-    }
-    return e;
+    const extremes all = {__reduce_min_sync(ALL_LANES, e.lo), __reduce_max_sync(ALL_LANES, e.hi)};
+    return all;
 }
 
 /* Over a block of at most 1024 threads, a multiple of 32; every thread gets them. The room may be
@@ -233,9 +257,7 @@ static __device__ inline uint32_t magnitude(float x) {
 }
 
 static __device__ inline uint32_t block_max(uint32_t value, uint32_t room[32]) {
-    for (int d = 16; d > 0; d /= 2) {
-        value = max(value, __shfl_xor_sync(ALL_LANES, value, d));
-    }
+    value = __reduce_max_sync(ALL_LANES, value);
     __syncthreads();
     if (threadIdx.x % 32 == 0) {
         room[threadIdx.x / 32] = value;
@@ -285,40 +307,25 @@ struct fold_room {
     float range[2];
 };
 
-/* The range of a node's batch, as oct__range_of_batch has it: sums in double, sample by sample.
+/* The mean range of a node's samples, as oct__range_of_batch has it: sums in double, sample by sample.
  * fill(first, count, room) is called by the whole block, with a barrier before and after it, and
  * leaves the extremes of samples first … first + count - 1 in room[0 … count - 1]. */
 template <typename Fill>
-static __device__ inline void batch_range(enum oct__range how, int n, const Fill &fill,
-                                          fold_room &room, float range[2]) {
-    const int lane = (int)threadIdx.x;
-    extremes all = no_extremes();
+static __device__ inline void mean_range(int n, const Fill &fill, fold_room &room, float range[2]) {
+    const int lane = (int)threadIdx.x; /* 0 has the lower ends, 1 the upper */
     double sum = 0.0;
     for (int first = 0; first < n; first += FOLDED) {
         const int count = min(n - first, (int)FOLDED);
         __syncthreads();
         fill(first, count, room.sample);
         __syncthreads();
-        if (how == OCT_RANGE_MEAN && lane < 2) { /* lane 0 the lower ends, lane 1 the upper */
-            for (int i = 0; i < count; i++) {
-                sum += (double)float_at(lane == 0 ? room.sample[i].lo : room.sample[i].hi);
-            }
-        } else if (how != OCT_RANGE_MEAN && lane < 32) {
-            for (int i = lane; i < count; i += 32) {
-                all.add(room.sample[i]);
-            }
+#pragma unroll 4
+        for (int i = 0; i < count && lane < 2; i++) {
+            sum += (double)float_at(lane == 0 ? room.sample[i].lo : room.sample[i].hi);
         }
     }
-    if (how == OCT_RANGE_MEAN) {
-        if (lane < 2) {
-            room.range[lane] = (float)(sum / (double)n);
-        }
-    } else if (lane < 32) {
-        all = warp_extremes(all);
-        if (lane == 0) {
-            room.range[0] = float_at(all.lo);
-            room.range[1] = float_at(all.hi);
-        }
+    if (lane < 2) {
+        room.range[lane] = (float)(sum / (double)n);
     }
     __syncthreads();
     range[0] = room.range[0];
@@ -342,16 +349,22 @@ static inline grid_rule grid_rule_of(const struct oct__quant_attr *attr, int n,
 }
 
 /* The grid of a node's batch, known to the whole block; the node's first block also leaves it, and
- * what the running range becomes. */
-template <typename Fill>
-static __device__ inline struct oct__grid
-choose_grid(const grid_rule &rule, int node, bool is_first, const Fill &fill, fold_room &room) {
+ * what the running range becomes. Of a mean range fill() gives the samples' extremes, as above; of a
+ * full one own() gives a thread's part of them all. */
+template <typename Fill, typename Own>
+static __device__ inline struct oct__grid choose_grid(const grid_rule &rule, int node,
+                                                      bool is_first, const Fill &fill,
+                                                      const Own &own, fold_room &room) {
     float range[2], *running = rule.running.of(node);
     if (rule.how == OCT_RANGE_RUNNING) {
         range[0] = running[0];
         range[1] = running[1];
+    } else if (rule.how == OCT_RANGE_MEAN) {
+        mean_range(rule.n, fill, room, range);
     } else {
-        batch_range(rule.how, rule.n, fill, room, range);
+        const extremes all = block_extremes(own(), room.sample);
+        range[0] = float_at(all.lo);
+        range[1] = float_at(all.hi);
     }
     oct__range_widen(range);
     const struct oct__grid grid = oct__grid_over(range);

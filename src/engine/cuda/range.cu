@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* range.cu - the range norms on floats on a GPU, forward and backward.
  *
- * Range EvoNorm's kernels are range_evonorm.cuh's, which it shares with its twin on bytes.
+ * Range EvoNorm's kernels are range_evonorm.cuh's and range_rows.cuh's, which it shares with its twin
+ * on bytes.
  *
  * Range BatchNorm (formulas: cpu_range.c) takes a channel's values over the node's batch: x is
  * [n * h * w][c], a chunk is `length` rows of it. Chunks are cut into pieces, so that there are
@@ -17,7 +18,7 @@
  *     scratch forward:  [node][piece][sum, low, high][channel]
  *             backward: [node][piece][Q, P][channel], then [node][piece][low, high][channel] keys
  */
-#include "engine/cuda/range_evonorm.cuh"
+#include "engine/cuda/range_rows.cuh"
 
 /* --- Range EvoNorm ---------------------------------------------------------------------------- */
 
@@ -36,16 +37,15 @@ static void launch_evonorm(const struct oct__lane *lane, const struct oct__args 
                             args->attr.norm.quantize_scale != 0};
     const float_sink y = {nodes_of<float>(&t[6]), is_aligned(&t[6], 16)};
     const norm_bytes no_bytes = {};
-    const int rows = norm_rows(form, WIDE), n_pieces = divided_up((size_t)form.hw, (size_t)rows);
+    const int rows = norm_rows(form, WIDE);
     launch_kernel(find_spread<float_values, WIDE, false>, sample_grid(lane, form), NORM_BLOCK, 0,
                   stream, x, form, v, nodes_of<float>(&t[4]), NULL);
-    launch_kernel(write_norm<float_values, WIDE, OUT_FLOATS>,
-                  dim3((unsigned)(form.n * n_pieces), (unsigned)lane->form.n_nodes), BLOCK, 0,
-                  stream, x, form, of, no_bytes, y, n_pieces, rows);
+    launch_kernel(write_norm<float_values, WIDE, OUT_FLOATS>, norm_grid_of(lane, form, rows), BLOCK,
+                  0, stream, x, form, of, no_bytes, y, rows);
 }
 
 oct_status oct__cuda_range_evonorm(const struct oct__lane *lane, const struct oct__args *args) {
-    if (args->t[0].c % 4 == 0) {
+    if (args->t[0].c % 4 == 0 && is_aligned(&args->t[0], 16) && is_aligned(&args->t[6], 16)) {
         launch_evonorm<4>(lane, args);
     } else {
         launch_evonorm<1>(lane, args);
@@ -53,27 +53,16 @@ oct_status oct__cuda_range_evonorm(const struct oct__lane *lane, const struct oc
     return oct__cuda_launched("range_evonorm");
 }
 
-template <int WIDE>
-static void launch_evonorm_grad(const struct oct__lane *lane, const struct oct__args *args) {
+oct_status oct__cuda_range_evonorm_grad(const struct oct__lane *lane,
+                                        const struct oct__args *args) {
     const struct oct__tensor *t = args->t;
-    const norm_form form = norm_form_of(args);
     const float_values x = {nodes_of<const float>(&t[0]), is_aligned(&t[0], 16)};
     const float_grads dy = {nodes_of<const float>(&t[5]), is_aligned(&t[5], 16)};
     const float_sink dx = {nodes_of<float>(&t[6]), is_aligned(&t[6], 16)};
     const grad_params of = {nodes_of<const float>(&t[1]), nodes_of<const float>(&t[2]),
                             nodes_of<const float>(&t[3]), nodes_of<const float>(&t[4]), false};
-    launch_kernel(find_gradient<float_values, float_grads, float_sink, WIDE>,
-                  sample_grid(lane, form), NORM_BLOCK, 0, stream_of(lane), x, dy, dx, form, of,
-                  (float *)lane->shared_scratch);
-}
-
-oct_status oct__cuda_range_evonorm_grad(const struct oct__lane *lane,
-                                        const struct oct__args *args) {
-    if (args->t[0].c % 4 == 0) {
-        launch_evonorm_grad<4>(lane, args);
-    } else {
-        launch_evonorm_grad<1>(lane, args);
-    }
+    launch_gradient(lane, norm_form_of(args), of, x, dy, dx,
+                    x.is_aligned && dy.is_aligned && dx.is_aligned);
     launch_fold_sums(lane, args, 7);
     return oct__cuda_launched("range_evonorm_grad");
 }

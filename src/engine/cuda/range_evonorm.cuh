@@ -43,6 +43,7 @@ struct norm_form {
     int n_chunks, length;        /* of a group */
     int n_parts;                 /* blocks of a sample */
     float factor, eps;
+    divider by_c, by_width, by_hw, by_chunks, by_length;
 };
 
 static inline norm_form norm_form_of(const struct oct__args *args) {
@@ -58,7 +59,12 @@ static inline norm_form norm_form_of(const struct oct__args *args) {
                             (int)(values / n_chunks),
                             divided_up((size_t)groups, GROUPS_MOST),
                             oct__range_factor(values / n_chunks),
-                            args->attr.norm.eps};
+                            args->attr.norm.eps,
+                            divider_of(x->c),
+                            divider_of(width),
+                            divider_of(hw),
+                            divider_of((int)n_chunks),
+                            divider_of((int)(values / n_chunks))};
     return form;
 }
 
@@ -114,14 +120,18 @@ static __device__ inline int later(int number) {
     return number;
 }
 
+static __device__ inline int group_of(const norm_form &form, int channel) {
+    return (int)form.by_width.quotient((uint32_t)channel);
+}
+
 /* A channel's values in its group are numbered from here, row by row. */
 static __device__ inline int channel_base(const norm_form &form, int channel) {
-    return channel % form.width * form.hw;
+    return (int)form.by_width.rest((uint32_t)channel) * form.hw;
 }
 
 /* Which chunk of its group a row of the channel is in, and the row where that ends. */
 static __device__ inline int chunk_of(const norm_form &form, int channel, int row) {
-    return (channel_base(form, channel) + row) / form.length;
+    return (int)form.by_length.quotient((uint32_t)(channel_base(form, channel) + row));
 }
 
 static __device__ inline int chunk_end(const norm_form &form, int channel, int row) {
@@ -130,13 +140,13 @@ static __device__ inline int chunk_end(const norm_form &form, int channel, int r
 
 /* Its place in the block's table. */
 static __device__ inline int chunk_at(const norm_form &form, int channel, int row) {
-    return channel / form.width * form.n_chunks + chunk_of(form, channel, row);
+    return group_of(form, channel) * form.n_chunks + chunk_of(form, channel, row);
 }
 
 /* The element of a sample that is value `value` of a group. */
 static __device__ inline uint32_t element_of(const norm_form &form, int group, uint32_t value) {
-    const uint32_t hw = (uint32_t)form.hw;
-    return value % hw * (uint32_t)form.c + (uint32_t)(group * form.width) + value / hw;
+    const uint32_t channel = form.by_hw.quotient(value), row = value - channel * form.by_hw.by;
+    return row * (uint32_t)form.c + (uint32_t)(group * form.width) + channel;
 }
 
 static __device__ inline uint32_t element_at(const norm_form &form, int row, uint32_t channel) {
@@ -254,7 +264,7 @@ static __device__ inline void sweep_spread(const View &x, const norm_form &form,
 #pragma unroll
             for (int u = 0; u < ROWS; u++) {
                 if (row + u * p.step < until) {
-                    raw[u] = x.template load<WIDE>(element_at(form, row + u * p.step, first));
+                    raw[u] = x.template load_whole<WIDE>(element_at(form, row + u * p.step, first));
                 }
             }
 #pragma unroll
@@ -293,8 +303,9 @@ template <typename View>
 static __device__ inline void settle_chunks(const View &x, const norm_form &form,
                                             const norm_part &part, spread_room &room) {
     for (int i = (int)threadIdx.x; i < part.n_groups * form.n_chunks; i += NORM_BLOCK) {
-        const uint32_t value = (uint32_t)(i % form.n_chunks * form.length);
-        const bool is_nan = x.is_nan(element_of(form, part.group + i / form.n_chunks, value));
+        const int group = (int)form.by_chunks.quotient((uint32_t)i);
+        const uint32_t value = (uint32_t)((i - group * form.n_chunks) * form.length);
+        const bool is_nan = x.is_nan(element_of(form, part.group + group, value));
         room.low[i] = __float_as_int(is_nan ? NAN : float_at(room.low[i]));
         room.high[i] = __float_as_int(is_nan ? NAN : float_at(room.high[i]));
     }
@@ -377,17 +388,31 @@ static __device__ inline vector_steps scale_steps(const norm_form &form, const n
     return of.moves_scale ? vector_steps_of(form.n * form.groups, of.scale.of(node), room) : same;
 }
 
-/* The extremes of y in channel `channel` of sample `sample`. */
-static __device__ inline extremes channel_ends(const norm_form &form, const norm_params &of,
-                                               const vector_steps &steps, int node, int sample,
-                                               int channel, const float2 *peaks) {
-    const size_t row = (size_t)node * (size_t)form.n + (size_t)sample;
-    const float2 e = peaks[row * (size_t)form.c + (size_t)channel];
-    const float used = steps.at(of.scale.of(node)[sample * form.groups + channel / form.width]);
-    const float gamma = of.gamma.of(node)[channel], beta = of.beta.of(node)[channel];
-    extremes ends = no_extremes();
-    ends.add(norm_of(gamma, e.x, used, beta));
-    ends.add(norm_of(gamma, e.y, used, beta));
+/* What the extremes of y are made of in a channel of a sample: those of e among it. */
+struct channel_ends {
+    float2 e;
+    float scale, gamma, beta;
+
+    __device__ extremes of_y(const vector_steps &steps) const {
+        const float used = steps.at(scale);
+        extremes ends = no_extremes();
+        ends.add(norm_of(gamma, e.x, used, beta));
+        ends.add(norm_of(gamma, e.y, used, beta));
+        return ends;
+    }
+};
+
+/* Number `at` of the node's, [sample][channel]. */
+static __device__ inline channel_ends ends_at(const norm_form &form, const norm_params &of,
+                                              int node, const float2 *peaks, int at) {
+    const int sample = (int)form.by_c.quotient((uint32_t)at), channel = at - sample * form.c;
+    const size_t before = (size_t)node * (size_t)form.n * (size_t)form.c;
+    const channel_ends ends = {
+        peaks[before + (size_t)at],
+        of.scale.of(node)[sample * form.groups + group_of(form, channel)],
+        of.gamma.of(node)[channel],
+        of.beta.of(node)[channel],
+    };
     return ends;
 }
 
@@ -403,10 +428,10 @@ static __device__ inline void fill_samples(const norm_form &form, const norm_par
     }
     __syncthreads();
     for (int begin = 0; begin < all; begin += threads) {
-        const int at = begin + thread, s = at / form.c;
+        const int at = begin + thread;
         extremes ends = no_extremes();
         if (at < all) {
-            ends = channel_ends(form, of, steps, node, first + s, at % form.c, peaks);
+            ends = ends_at(form, of, node, peaks, first * form.c + at).of_y(steps);
         }
         for (int d = together / 2; d > 0; d /= 2) {
             const extremes other = {__shfl_xor_sync(ALL_LANES, ends.lo, d),
@@ -414,6 +439,7 @@ static __device__ inline void fill_samples(const norm_form &form, const norm_par
             ends.add(other);
         }
         if (at < all && thread % together == 0) {
+            const int s = (int)form.by_c.quotient((uint32_t)at);
             atomicMin(&sample[s].lo, ends.lo);
             atomicMax(&sample[s].hi, ends.hi);
         }
@@ -430,27 +456,62 @@ struct norm_bytes {
     grid_rule rule;
     nodes<uint8_t> q;
     struct chance chance;
-    bool is_aligned;
 };
 
-static __device__ inline struct oct__grid norm_grid(const norm_form &form, const norm_params &of,
-                                                    const vector_steps &steps,
-                                                    const norm_bytes &bytes, int node,
-                                                    fold_room &room) {
+/* A thread's first ends, which it has asked for before it needs them. */
+enum { EARLY = 2 };
+
+static __device__ inline void load_early(const norm_form &form, const norm_params &of,
+                                         const norm_bytes &bytes, int node,
+                                         channel_ends early[EARLY]) {
+#pragma unroll
+    for (int i = 0; i < EARLY; i++) {
+        const int at = (int)threadIdx.x + i * BLOCK;
+        if (bytes.rule.how == OCT_RANGE_FULL && bytes.found == NULL && at < form.n * form.c) {
+            early[i] = ends_at(form, of, node, bytes.peaks, at);
+        }
+    }
+}
+
+static __device__ inline struct oct__grid
+norm_grid(const norm_form &form, const norm_params &of, const vector_steps &steps,
+          const norm_bytes &bytes, int node, const channel_ends early[EARLY], fold_room &room) {
+    const extremes *found = bytes.found + (size_t)node * (size_t)form.n;
     return choose_grid(
-        bytes.rule, node, blockIdx.x == 0,
+        bytes.rule, node, blockIdx.x == 0 && blockIdx.y == 0,
         [&](int first, int count, extremes *sample) {
             if (bytes.found == NULL) {
                 fill_samples(form, of, steps, node, bytes.peaks, first, count, sample);
                 return;
             }
             for (int i = (int)threadIdx.x; i < count; i += BLOCK) {
-                sample[i] = bytes.found[(size_t)node * (size_t)form.n + (size_t)(first + i)];
+                sample[i] = found[first + i];
             }
+        },
+        [&]() {
+            extremes own = no_extremes();
+            if (bytes.found != NULL) {
+                for (int i = (int)threadIdx.x; i < form.n; i += BLOCK) {
+                    own.add(found[i]);
+                }
+                return own;
+            }
+#pragma unroll
+            for (int i = 0; i < EARLY; i++) {
+                if ((int)threadIdx.x + i * BLOCK < form.n * form.c) {
+                    own.add(early[i].of_y(steps));
+                }
+            }
+#pragma unroll 2
+            for (int at = (int)threadIdx.x + EARLY * BLOCK; at < form.n * form.c; at += BLOCK) {
+                own.add(ends_at(form, of, node, bytes.peaks, at).of_y(steps));
+            }
+            return own;
         },
         room);
 }
 
+/* Four go to an aligned address. */
 template <int WIDE, bool CHANCE>
 static __device__ inline void put_bytes(const norm_bytes &bytes, int node, uint32_t at,
                                         const struct oct__grid &grid, const float y[WIDE]) {
@@ -468,16 +529,12 @@ static __device__ inline void put_bytes(const norm_bytes &bytes, int node, uint3
     }
     for (int i = 0; i < WIDE; i++) {
         const float t = held(y[i] * grid.inverse, b.low, b.high);
-        byte[i] = (CHANCE ? by_chance(t, k[i]) : nearest(t)) + b.zero;
+        byte[i] = CHANCE ? by_chance(t, k[i]) + b.zero : nearest_from(t, grid.zero);
     }
     if constexpr (WIDE == 4) {
-        if (bytes.is_aligned) {
-            *(uint32_t *)q = join_bytes(byte);
-            return;
-        }
-    }
-    for (int i = 0; i < WIDE; i++) {
-        q[i] = (uint8_t)byte[i];
+        *(uint32_t *)q = join_bytes(byte);
+    } else {
+        q[0] = (uint8_t)byte[0];
     }
 }
 
@@ -489,15 +546,23 @@ static inline int norm_rows(const norm_form &form, int wide) {
     return NORM_ROWS * (words < BLOCK ? BLOCK / words : 1);
 }
 
-/* x is loaded before the scales and extremes are folded, which takes as long. */
+static inline dim3 norm_grid_of(const struct oct__lane *lane, const norm_form &form, int rows) {
+    return dim3((unsigned)form.n, (unsigned)divided_up((size_t)form.hw, (size_t)rows),
+                (unsigned)lane->form.n_nodes);
+}
+
+/* x is loaded before the scales and extremes are folded, which takes as long. WIDE == 4: every address
+ * is aligned. */
 template <typename Values, int WIDE, int OUT>
-static __global__ void __launch_bounds__(BLOCK, Values::has_bytes ? 4 : 2)
+static __global__ void __launch_bounds__(BLOCK, !Values::has_bytes  ? 2
+                                                : OUT == OUT_CHANCE ? 3
+                                                                    : 4)
     write_norm(Values values, norm_form form, norm_params of, norm_bytes bytes, float_sink floats,
-               int n_pieces, int rows) {
+               int rows) {
     __shared__ extremes room[32];
     __shared__ fold_room fold;
-    const int node = (int)blockIdx.y, sample = (int)blockIdx.x / n_pieces;
-    const int piece = (int)blockIdx.x % n_pieces, end = min(form.hw, (piece + 1) * rows);
+    const int node = (int)blockIdx.z, sample = (int)blockIdx.x;
+    const int piece = (int)blockIdx.y, end = min(form.hw, (piece + 1) * rows);
     const uint32_t before = (uint32_t)sample * (uint32_t)form.hw * (uint32_t)form.c;
     const int words = form.c / WIDE;
     const auto x = values.of(node, before);
@@ -505,30 +570,39 @@ static __global__ void __launch_bounds__(BLOCK, Values::has_bytes ? 4 : 2)
     vector_steps steps = {};
     struct oct__grid grid = {};
     for (int begin = 0; begin < words; begin += BLOCK) {
-        const int here = min(words - begin, (int)BLOCK), step = BLOCK / here;
-        const int channel = (begin + (int)threadIdx.x % here) * WIDE;
-        const int row =
-            (int)threadIdx.x / here < step ? piece * rows + (int)threadIdx.x / here : end;
+        const int here = min(words - begin, (int)BLOCK), thread = (int)threadIdx.x;
+        const bool is_all = here == words; /* else one row, and a last part may be narrow */
+        const int step = is_all ? (int)form.by_c.quotient(BLOCK * WIDE) : 1;
+        const int down = is_all ? (int)form.by_c.quotient(threadIdx.x * WIDE) : thread >= here;
+        const int channel = (begin + (is_all || down == 0 ? thread - down * here : 0)) * WIDE;
+        const int row = down < step ? piece * rows + down : end;
         typename decltype(x)::template raw<WIDE> raw[NORM_ROWS];
 #pragma unroll
         for (int u = 0; u < NORM_ROWS; u++) {
             if (row + u * step < end) {
-                raw[u] = x.template load<WIDE>((uint32_t)(row + u * step) * (uint32_t)form.c +
-                                               (uint32_t)channel);
-            }
-        }
-        if (begin == 0) {
-            steps = scale_steps(form, of, node, room);
-            if constexpr (OUT != OUT_FLOATS) {
-                grid = norm_grid(form, of, steps, bytes, node, fold);
+                raw[u] = x.template load_whole<WIDE>((uint32_t)(row + u * step) * (uint32_t)form.c +
+                                                     (uint32_t)channel);
             }
         }
         float gamma[WIDE], beta[WIDE], v[WIDE], used[WIDE];
         for (int i = 0; i < WIDE; i++) {
+            v[i] = of.v.of(node)[channel + i];
+            used[i] = scale[group_of(form, channel + i)];
+        }
+        if (begin == 0) {
+            channel_ends early[EARLY];
+            if constexpr (OUT != OUT_FLOATS) {
+                load_early(form, of, bytes, node, early);
+            }
+            steps = scale_steps(form, of, node, room);
+            if constexpr (OUT != OUT_FLOATS) {
+                grid = norm_grid(form, of, steps, bytes, node, early, fold);
+            }
+        }
+        for (int i = 0; i < WIDE; i++) {
             gamma[i] = of.gamma.of(node)[channel + i];
             beta[i] = of.beta.of(node)[channel + i];
-            v[i] = of.v.of(node)[channel + i];
-            used[i] = steps.at(scale[(channel + i) / form.width]);
+            used[i] = steps.at(used[i]);
         }
 #pragma unroll
         for (int u = 0; u < NORM_ROWS; u++) {
@@ -545,7 +619,7 @@ static __global__ void __launch_bounds__(BLOCK, Values::has_bytes ? 4 : 2)
                 y[i] = norm_of(gamma[i], e, used[i], beta[i]);
             }
             if constexpr (OUT == OUT_FLOATS) {
-                floats.of(node, 0).template put<WIDE>(at, y);
+                floats.of(node, 0).template put_whole<WIDE>(at, y);
             } else {
                 put_bytes<WIDE, OUT == OUT_CHANCE>(bytes, node, at, grid, y);
             }
@@ -794,7 +868,7 @@ static __device__ inline void fold_teams(const norm_form &form, const norm_part 
                 sum[i] += team[i][t * p.words * WIDE + j];
             }
         }
-        const float gamma = of.gamma.of(part.node)[channel], u = used[channel / form.width];
+        const float gamma = of.gamma.of(part.node)[channel], u = used[group_of(form, channel)];
         sums[channel] = sum[0] * u;
         sums[form.c + channel] = sum[1];
         sums[2 * form.c + channel] = (gamma * u) * sum[2];
@@ -828,9 +902,10 @@ static __device__ inline void give_share(const norm_form &form, const norm_part 
                                          const grad_params &of, const View &x, const Grads &dy,
                                          const Sink &dx, uint32_t at, float share) {
     if constexpr (Values::has_bytes) {
-        const int channel = (int)(at % (uint32_t)form.c);
+        const int channel = (int)form.by_c.rest(at);
         const float lifted = x.lifted_at(at);
-        const float used = of.used.of(part.node)[part.sample * form.groups + channel / form.width];
+        const float used =
+            of.used.of(part.node)[part.sample * form.groups + group_of(form, channel)];
         const element_grad g = grad_of(x.value(lifted), dy.one(at), of.v.of(part.node)[channel],
                                        of.gamma.of(part.node)[channel] * used);
         const float sum = of.has_mask && x.was_clipped(lifted) ? 0.0F : g.dx + share;
@@ -847,8 +922,8 @@ static __device__ inline void give_shares(const norm_form &form, const norm_part
                                           const Sink &dx, const grad_room &room) {
     const float *scale = of.scale.of(part.node) + part.sample * form.groups;
     for (int i = (int)threadIdx.x; i < part.n_groups * form.n_chunks; i += NORM_BLOCK) {
-        const int group = i / form.n_chunks;
-        const uint32_t first = (uint32_t)(i % form.n_chunks * form.length);
+        const int group = (int)form.by_chunks.quotient((uint32_t)i);
+        const uint32_t first = (uint32_t)((i - group * form.n_chunks) * form.length);
         const uint32_t low = (uint32_t)room.low[i], high = UINT32_MAX - (uint32_t)room.high[i];
         if (low == high || x.is_nan(element_of(form, part.group + group, first))) {
             continue;
@@ -889,7 +964,7 @@ static __global__ void __launch_bounds__(NORM_BLOCK, Values::has_bytes ? 2 : 1)
         for (int i = 0; i < WIDE; i++) {
             const int at = part.first + channel + i;
             v[i] = of.v.of(part.node)[at];
-            scaled_gamma[i] = of.gamma.of(part.node)[at] * used[at / form.width];
+            scaled_gamma[i] = of.gamma.of(part.node)[at] * used[group_of(form, at)];
         }
         __syncthreads();
         sweep_gradient<WIDE>(x, dy, dx, form, begin, words, channel,

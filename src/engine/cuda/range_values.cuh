@@ -4,7 +4,8 @@
  *
  * A kernel takes one of these by value and asks it for the view of a node's sample. Loading is apart
  * from making values, so that a thread has several loads on their way before it needs the first. A
- * pointer that is not aligned costs speed, never another order of sums.
+ * pointer that is not aligned costs speed, never another order of sums; who knows that all are
+ * aligned asks for words as a whole.
  */
 #ifndef OCT_ENGINE_CUDA_RANGE_VALUES_CUH
 #define OCT_ENGINE_CUDA_RANGE_VALUES_CUH
@@ -27,6 +28,16 @@ static __device__ inline raw_bytes<4> raw_at(const uint8_t *q, bool is_aligned, 
 }
 
 static __device__ inline raw_bytes<1> raw_at(const uint8_t *q, bool, raw_bytes<1>) {
+    const raw_bytes<1> raw = {*q};
+    return raw;
+}
+
+static __device__ inline raw_bytes<4> raw_whole(const uint8_t *q, raw_bytes<4>) {
+    const raw_bytes<4> raw = {load_word(q)};
+    return raw;
+}
+
+static __device__ inline raw_bytes<1> raw_whole(const uint8_t *q, raw_bytes<1>) {
     const raw_bytes<1> raw = {*q};
     return raw;
 }
@@ -79,6 +90,9 @@ struct byte_values {
         template <int WIDE> __device__ raw_bytes<WIDE> load(uint32_t at) const {
             return raw_at(q + at, is_aligned, raw_bytes<WIDE>());
         }
+        template <int WIDE> __device__ raw_bytes<WIDE> load_whole(uint32_t at) const {
+            return raw_whole(q + at, raw_bytes<WIDE>());
+        }
         template <int WIDE> __device__ void lift(raw_bytes<WIDE> raw, float x[WIDE]) const {
             lift_raw(raw, x);
         }
@@ -123,6 +137,9 @@ struct float_values {
 
         template <int WIDE> __device__ raw_floats<WIDE> load(uint32_t at) const {
             return raw_floats_at<WIDE>(x + at, is_aligned);
+        }
+        template <int WIDE> __device__ raw_floats<WIDE> load_whole(uint32_t at) const {
+            return raw_floats_at<WIDE>(x + at, true);
         }
         template <int WIDE> __device__ void lift(raw_floats<WIDE> raw, float to[WIDE]) const {
             for (int i = 0; i < WIDE; i++) {
@@ -170,6 +187,9 @@ struct byte_grads {
         template <int WIDE> __device__ raw_bytes<WIDE> load(uint32_t at) const {
             return raw_at(q + at, is_aligned, raw_bytes<WIDE>());
         }
+        template <int WIDE> __device__ raw_bytes<WIDE> load_whole(uint32_t at) const {
+            return raw_whole(q + at, raw_bytes<WIDE>());
+        }
         __device__ void values(raw_bytes<4> raw, float dy[4]) const {
             lift_bytes(raw.word ^ 0x80808080U, dy);
             for (int i = 0; i < 4; i++) {
@@ -202,6 +222,9 @@ struct float_grads {
 
         template <int WIDE> __device__ raw_floats<WIDE> load(uint32_t at) const {
             return raw_floats_at<WIDE>(dy + at, is_aligned);
+        }
+        template <int WIDE> __device__ raw_floats<WIDE> load_whole(uint32_t at) const {
+            return raw_floats_at<WIDE>(dy + at, true);
         }
         template <int WIDE> __device__ void values(raw_floats<WIDE> raw, float to[WIDE]) const {
             for (int i = 0; i < WIDE; i++) {
@@ -239,6 +262,13 @@ struct float_sink {
                 to[at + (uint32_t)i] = x[i];
             }
         }
+        template <int WIDE> __device__ void put_whole(uint32_t at, const float x[WIDE]) const {
+            if constexpr (WIDE == 4) {
+                store_floats(to + at, x);
+            } else {
+                to[at] = x[0];
+            }
+        }
         __device__ void add(uint32_t at, float x) const {
             to[at] = to[at] + x;
         }
@@ -266,6 +296,13 @@ struct half_sink {
             }
             for (int i = 0; i < WIDE; i++) {
                 to[at + (uint32_t)i] = round_half(x[i]);
+            }
+        }
+        template <int WIDE> __device__ void put_whole(uint32_t at, const float x[WIDE]) const {
+            if constexpr (WIDE == 4) {
+                store_halves(to + at, x);
+            } else {
+                to[at] = round_half(x[0]);
             }
         }
     };

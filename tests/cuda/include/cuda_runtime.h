@@ -135,6 +135,19 @@ static inline int __dp4a(int a, int b, int sum) {
     return sum;
 }
 
+/* Of halves. */
+static inline unsigned __vminu2(unsigned a, unsigned b) {
+    return min(a >> 16, b >> 16) << 16 | min(a & 0xffffU, b & 0xffffU);
+}
+
+static inline unsigned __vmaxu2(unsigned a, unsigned b) {
+    return max(a >> 16, b >> 16) << 16 | max(a & 0xffffU, b & 0xffffU);
+}
+
+static inline unsigned __umulhi(unsigned a, unsigned b) {
+    return (unsigned)((uint64_t)a * b >> 32);
+}
+
 /* --- atomics: only one thread runs at a time --------------------------------------------------- */
 
 /* T, where it shall not be deduced. */
@@ -219,6 +232,29 @@ static inline unsigned __ballot_sync(unsigned mask, int x) {
         all |= (unsigned)slots[i * EMU_SLOT] << i;
     }
     return all;
+}
+
+/* Over the warp: int or unsigned. */
+template <typename T> static inline T __reduce_min_sync(unsigned mask, T x) {
+    emu_all_lanes(mask);
+    const char *slots = emu_meet(EMU_SHUFFLE, &x, sizeof x);
+    for (unsigned i = 0; i < EMU_LANES; i++) {
+        T theirs;
+        memcpy(&theirs, slots + i * EMU_SLOT, sizeof theirs);
+        x = min(x, theirs);
+    }
+    return x;
+}
+
+template <typename T> static inline T __reduce_max_sync(unsigned mask, T x) {
+    emu_all_lanes(mask);
+    const char *slots = emu_meet(EMU_SHUFFLE, &x, sizeof x);
+    for (unsigned i = 0; i < EMU_LANES; i++) {
+        T theirs;
+        memcpy(&theirs, slots + i * EMU_SLOT, sizeof theirs);
+        x = max(x, theirs);
+    }
+    return x;
 }
 
 static inline int __all_sync(unsigned mask, int x) {

@@ -1,0 +1,583 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* range_rows.cuh - Range EvoNorm's passes over samples for the shapes that networks usually have: a
+ * row of channels is a power of two up to 128, and a chunk lies in one channel.
+ *
+ * Then a warp can have whole rows, `rows` of them that belong to the same chunk of each channel, and
+ * nobody has to find out where a chunk ends:
+ *
+ *     c = 16, 32 x 32: a chunk is 128 rows of a channel, a warp has 64 rows, a block of 16 warps
+ *     the sample       lane 0 1 2 3 | 4 5 6 7 | …   four channels each, eight rows at a time
+ *
+ * What warps find meets in shared memory, [warp][channel], in an order that the shape alone gives.
+ * Shapes that are not like this go through range_evonorm.cuh.
+ *
+ * Bytes are compared two at a time, as halves of a register: a byte, or a byte above the number of its
+ * row. The extremes of e = x * h(v * x) need no e for every byte. With rising x it falls to one valley
+ * and rises from there (with v < 0: rises to one peak), at v * x = -3/2; so its extremes are at the
+ * ends of the values that occur, or at the two next to that place, which are the ends of the bytes
+ * counted around from there. Between bytes e changes by more than its rounding, so this gives the very
+ * extremes.
+ */
+#ifndef OCT_ENGINE_CUDA_RANGE_ROWS_CUH
+#define OCT_ENGINE_CUDA_RANGE_ROWS_CUH
+
+#include "engine/cuda/range_evonorm.cuh"
+
+enum { ROW_WARPS = 16, ROW_BLOCK = ROW_WARPS * 32, ROW_TABLE = 1024, ROW_CHANNELS = 128 };
+/* Words of a lane, where there are warps enough; a row's number in its warp is a byte. */
+enum { LANE_WORDS = 8, WARP_ROWS = 256 };
+
+/* Words that a lane loads at once, and elements from one to the next. */
+enum { TURN = 4, TURN_STEP = 128 };
+
+struct row_form {
+    int n_warps, rows;          /* warps of a block, and of their rows each */
+    int per_chunk, per_channel; /* warps of a chunk, chunks of a channel */
+    int word_bits;              /* a row has 1 << word_bits words of four channels */
+};
+
+/* False: the shape is not like this. */
+static inline bool row_form_of(const norm_form &form, row_form *out) {
+    bool is_found = false;
+    int bits = 0;
+    while (4 << bits < form.c) {
+        bits++;
+    }
+    if (4 << bits != form.c || form.c > ROW_CHANNELS || form.hw % form.length != 0) {
+        return false;
+    }
+    for (int k = 1; k <= form.length; k++) {
+        const int rows = form.length / k, n_warps = form.hw / rows;
+        if (form.length % k != 0) {
+            continue;
+        }
+        if (n_warps > ROW_WARPS || n_warps * form.c > ROW_TABLE) {
+            break;
+        }
+        if (rows <= WARP_ROWS) {
+            const row_form found = {n_warps, rows, k, form.hw / form.length, bits};
+            *out = found;
+            is_found = true;
+        }
+        if (rows <= LANE_WORDS << (5 - bits)) {
+            break;
+        }
+    }
+    return is_found;
+}
+
+static inline dim3 row_grid(const struct oct__lane *lane, const norm_form &form) {
+    return dim3((unsigned)form.n, (unsigned)lane->form.n_nodes);
+}
+
+/* A lane's place: its channels, its first row in the warp, and that row's place in the sample. */
+struct row_place {
+    int lane, warp, channel, row, step_bits;
+    uint32_t at;
+
+    /* Words that it still has of its warp's rows when those of `turn` turns are done. */
+    __device__ int left(const row_form &rows, int turn) const {
+        const int left = rows.rows - row - (turn * TURN << step_bits);
+        return left > 0 ? ((left - 1) >> step_bits) + 1 : 0;
+    }
+};
+
+static __device__ inline row_place row_place_of(const norm_form &form, const row_form &rows) {
+    row_place p;
+    p.lane = (int)threadIdx.x % 32;
+    p.warp = (int)threadIdx.x / 32;
+    p.channel = (p.lane & ((1 << rows.word_bits) - 1)) * 4;
+    p.row = p.lane >> rows.word_bits;
+    p.step_bits = 5 - rows.word_bits;
+    p.at = (uint32_t)(p.warp * rows.rows + p.row) * (uint32_t)form.c + (uint32_t)p.channel;
+    return p;
+}
+
+/* A lane's words of a turn, those that it has. */
+template <bool ALIGNED, typename View, typename Raw>
+static __device__ inline void load_turn(const View &x, uint32_t at, int left, Raw raw[TURN]) {
+#pragma unroll
+    for (int u = 0; u < TURN; u++) {
+        if (u < left) {
+            if constexpr (ALIGNED) {
+                raw[u] = x.template load_whole<4>(at + (uint32_t)u * TURN_STEP);
+            } else {
+                raw[u] = x.template load<4>(at + (uint32_t)u * TURN_STEP);
+            }
+        }
+    }
+}
+
+/* Extremes of halves: of channels 0 and 2 of a word, and of 1 and 3. */
+struct half_ends {
+    uint32_t low[2], high[2];
+
+    __device__ void begin() {
+        low[0] = low[1] = UINT32_MAX;
+        high[0] = high[1] = 0;
+    }
+    /* Over the lanes of a warp that have the same channels. */
+    __device__ void meet(int words) {
+        for (int d = words; d < 32; d *= 2) {
+            for (int i = 0; i < 2; i++) {
+                low[i] = __vminu2(low[i], __shfl_xor_sync(ALL_LANES, low[i], d));
+                high[i] = __vmaxu2(high[i], __shfl_xor_sync(ALL_LANES, high[i], d));
+            }
+        }
+    }
+    __device__ uint32_t low_of(int i) const {
+        return low[i % 2] >> i / 2 * 16 & 0xffffU;
+    }
+    __device__ uint32_t high_of(int i) const {
+        return high[i % 2] >> i / 2 * 16 & 0xffffU;
+    }
+};
+
+/* --- the spread of chunks of bytes ------------------------------------------------------------- */
+
+/* What a warp found in a channel, four bytes: the ends of the bytes and of the bytes counted around. */
+struct byte_range {
+    uint32_t low, high, low_turned, high_turned;
+
+    __device__ void add(uint32_t packed) {
+        low = min(low, packed & 255U);
+        high = max(high, packed >> 8 & 255U);
+        low_turned = min(low_turned, packed >> 16 & 255U);
+        high_turned = max(high_turned, packed >> 24);
+    }
+};
+
+/* The byte from which channel's bytes are counted around: the first beyond the valley of e; 0 where
+ * that is not among them. It may be off by a part of a step. */
+static __device__ inline uint32_t turning_byte(const byte_grid &grid, float v) {
+    const float beyond = (grid.below - WHOLE) - 1.5F / (v * grid.scale) + 1.0F;
+    return beyond > 0.0F && beyond < 256.0F ? (uint32_t)beyond : 0U;
+}
+
+/* e of a byte. */
+static __device__ inline float e_of(const byte_grid &grid, float v, uint32_t byte) {
+    const float x = grid.lifted(WHOLE + (float)byte);
+    return x * gate((v * x) * SIXTH + 0.5F);
+}
+
+/* Its extremes in a channel, from what its warps found. */
+static __device__ inline float2 e_ends(const byte_grid &grid, const row_form &rows, float v,
+                                       uint32_t turn, const uint32_t *found, int c) {
+    byte_range all = {255U, 0, 255U, 0};
+    for (int w = 0; w < rows.n_warps; w++) {
+        all.add(found[w * c]);
+    }
+    extremes ends = no_extremes();
+    ends.add(e_of(grid, v, all.low));
+    ends.add(e_of(grid, v, all.high));
+    ends.add(e_of(grid, v, (all.low_turned + turn) & 255U));
+    ends.add(e_of(grid, v, (all.high_turned + turn) & 255U));
+    return make_float2(float_at(ends.lo), float_at(ends.hi));
+}
+
+/* The warp's rows: into found[channel]. `turns`: of each channel, 256 less its turning byte. */
+template <bool PEAKS, typename View>
+static __device__ inline void sweep_bytes(const View &x, const norm_form &form,
+                                          const row_form &rows, const uint32_t *turns,
+                                          uint32_t *found) {
+    const row_place p = row_place_of(form, rows);
+    raw_bytes<4> raw[TURN];
+    half_ends plain, turned;
+    uint32_t by[2];
+    load_turn<true>(x, p.at, p.left(rows, 0), raw);
+    plain.begin();
+    turned.begin();
+    if constexpr (PEAKS) {
+        __syncthreads(); /* the first words are on their way */
+        by[0] = turns[p.channel] | turns[p.channel + 2] << 16;
+        by[1] = turns[p.channel + 1] | turns[p.channel + 3] << 16;
+    }
+    for (int turn = 0;;) {
+        const int left = p.left(rows, turn);
+#pragma unroll
+        for (int u = 0; u < TURN; u++) {
+            if (u >= left) {
+                break;
+            }
+            for (int i = 0; i < 2; i++) {
+                const uint32_t two = __byte_perm(raw[u].word, 0, 0x4240U + (uint32_t)i * 0x0101U);
+                plain.low[i] = __vminu2(plain.low[i], two);
+                plain.high[i] = __vmaxu2(plain.high[i], two);
+                if constexpr (PEAKS) {
+                    const uint32_t around = (two + by[i]) & 0x00ff00ffU;
+                    turned.low[i] = __vminu2(turned.low[i], around);
+                    turned.high[i] = __vmaxu2(turned.high[i], around);
+                }
+            }
+        }
+        turn++;
+        if (turn * TURN << p.step_bits >= rows.rows) {
+            break;
+        }
+        load_turn<true>(x, p.at + (uint32_t)turn * TURN * TURN_STEP, p.left(rows, turn), raw);
+    }
+    __syncwarp();
+    plain.meet(1 << rows.word_bits);
+    if constexpr (PEAKS) {
+        turned.meet(1 << rows.word_bits);
+    }
+    if (p.row == 0) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            found[p.warp * form.c + p.channel + i] = plain.low_of(i) | plain.high_of(i) << 8 |
+                                                     turned.low_of(i) << 16 |
+                                                     turned.high_of(i) << 24;
+        }
+    }
+}
+
+/* Chunks' extremes, [group][chunk], which is [channel][chunk of it]. */
+static __device__ inline void chunk_ends(const byte_grid &grid, bool is_lost, const norm_form &form,
+                                         const row_form &rows, const uint32_t *found, float *low,
+                                         float *high) {
+    const int n_chunks = form.c * rows.per_channel;
+    for (int i = (int)threadIdx.x; i < n_chunks; i += (int)blockDim.x) {
+        const int channel = i / rows.per_channel, chunk = i - channel * rows.per_channel;
+        byte_range all = {255U, 0, 255U, 0};
+        for (int k = 0; k < rows.per_chunk; k++) {
+            all.add(found[(chunk * rows.per_chunk + k) * form.c + channel]);
+        }
+        low[i] = is_lost ? NAN : grid.lifted(WHOLE + (float)all.low);
+        high[i] = is_lost ? NAN : grid.lifted(WHOLE + (float)all.high);
+    }
+}
+
+static inline size_t row_spread_shared(const norm_form &form, const row_form &rows) {
+    const size_t table = (size_t)rows.n_warps * (size_t)form.c;
+    return table * sizeof(uint32_t) + 2 * table * sizeof(float);
+}
+
+/* PEAKS: the extremes of e go to peaks, [node][sample][channel]. Every address is aligned. */
+template <bool PEAKS>
+static __global__ void __launch_bounds__(ROW_BLOCK, 2)
+    find_row_spread(byte_values values, norm_form form, row_form rows, nodes<const float> slopes,
+                    nodes<float> scales, float2 *peaks) {
+    __shared__ uint32_t turns[ROW_CHANNELS];
+    uint32_t *found = dynamic_shared<uint32_t>();
+    float *low = (float *)(found + rows.n_warps * form.c), *high = low + rows.n_warps * form.c;
+    const int node = (int)blockIdx.y, sample = (int)blockIdx.x;
+    const auto x = values.of(node, (size_t)sample * (size_t)form.hw * (size_t)form.c);
+    const float *v = slopes.of(node);
+    for (int j = (int)threadIdx.x; PEAKS && j < form.c; j += (int)blockDim.x) {
+        turns[j] = 256U - turning_byte(x.grid, v[j]);
+    }
+    sweep_bytes<PEAKS>(x, form, rows, turns, found);
+    __syncthreads();
+    chunk_ends(x.grid, x.is_lost(), form, rows, found, low, high);
+    /* From the last thread on: other warps than those that have the groups. */
+    for (int j = (int)(blockDim.x - 1 - threadIdx.x); PEAKS && j < form.c; j += (int)blockDim.x) {
+        const size_t row = (size_t)node * (size_t)form.n + (size_t)sample;
+        peaks[row * (size_t)form.c + (size_t)j] =
+            x.is_lost() ? make_float2(NAN, NAN)
+                        : e_ends(x.grid, rows, v[j], 256U - turns[j], found + j, form.c);
+    }
+    __syncthreads();
+    for (int g = (int)threadIdx.x; g < form.groups; g += (int)blockDim.x) {
+        float high_sum = 0.0F, low_sum = 0.0F;
+#pragma unroll 4
+        for (int k = 0; k < form.n_chunks; k++) {
+            high_sum += high[g * form.n_chunks + k];
+            low_sum += low[g * form.n_chunks + k];
+        }
+        const float n_chunks = (float)form.n_chunks;
+        const float spread = x.shown(high_sum / n_chunks - low_sum / n_chunks);
+        scales.of(node)[sample * form.groups + g] = 1.0F / (spread * form.factor + form.eps);
+    }
+}
+
+/* --- the gradient ------------------------------------------------------------------------------ */
+
+/* Where a lane's extremes are. A key has the value above and the row below, turned around for the
+ * largest: the first of equals wins. */
+template <bool BYTES> struct row_ends;
+
+template <> struct row_ends<true> {
+    typedef uint32_t key;
+    static constexpr uint32_t LAST = 0xffffffU;
+    half_ends ends;
+
+    __device__ void begin(int) {
+        ends.begin();
+    }
+    __device__ void add(const raw_bytes<4> &raw, const float *, int row) {
+        const uint32_t first = (uint32_t)row, last = 255U - (uint32_t)row;
+        for (uint32_t i = 0; i < 2; i++) {
+            const uint32_t which = 0x2404U + i * 0x1010U;
+            ends.low[i] = __vminu2(ends.low[i], __byte_perm(raw.word, first, which));
+            ends.high[i] = __vmaxu2(ends.high[i], __byte_perm(raw.word, last, which));
+        }
+    }
+    __device__ void meet(int words, bool) {
+        ends.meet(words);
+    }
+    __device__ key low_key(int i, int before) const {
+        const uint32_t half = ends.low_of(i);
+        return half >> 8 << 24 | ((uint32_t)before + (half & 255U));
+    }
+    __device__ key high_key(int i, int before) const {
+        const uint32_t half = ends.high_of(i);
+        return half >> 8 << 24 | (LAST - ((uint32_t)before + (255U - (half & 255U))));
+    }
+    static __device__ int low_row(key k) {
+        return (int)(k & LAST);
+    }
+    static __device__ int high_row(key k) {
+        return (int)(LAST - (k & LAST));
+    }
+};
+
+template <> struct row_ends<false> {
+    typedef unsigned long long key;
+    float_ends<4> ends;
+
+    __device__ void begin(int row) {
+        for (int i = 0; i < 4; i++) {
+            ends.begin(i, row);
+        }
+    }
+    __device__ void add(const raw_floats<4> &raw, const float *x, int row) {
+        for (int i = 0; i < 4; i++) {
+            ends.add(i, raw, x[i], row);
+        }
+    }
+    __device__ void meet(int words, bool is_active) {
+        place p = {};
+        p.words = words;
+        p.is_active = is_active;
+        for (int i = 0; i < 4; i++) {
+            ends.meet(i, p);
+        }
+    }
+    __device__ key low_key(int i, int before) const {
+        return ends.low_key(i, (uint32_t)before);
+    }
+    __device__ key high_key(int i, int before) const {
+        return ends.high_key(i, (uint32_t)before);
+    }
+    static __device__ int low_row(key k) {
+        return (int)(uint32_t)k;
+    }
+    static __device__ int high_row(key k) {
+        return (int)(UINT32_MAX - (uint32_t)k);
+    }
+};
+
+/* What a block's warps found, [warp][channel] each; then gamma * Q of each channel. */
+template <typename Key> struct row_room {
+    Key *low, *high;
+    float *sums[N_SUMS]; /* Q, P, U */
+    float *scaled;
+};
+
+template <typename Key>
+static __device__ inline row_room<Key> row_room_of(const norm_form &form, const row_form &rows) {
+    const int table = rows.n_warps * form.c;
+    row_room<Key> room;
+    room.low = dynamic_shared<Key>();
+    room.high = room.low + table;
+    room.sums[0] = (float *)(room.high + table);
+    room.sums[1] = room.sums[0] + table;
+    room.sums[2] = room.sums[1] + table;
+    room.scaled = room.sums[2] + table;
+    return room;
+}
+
+template <typename Key>
+static inline size_t row_gradient_shared(const norm_form &form, const row_form &rows) {
+    const size_t table = (size_t)rows.n_warps * (size_t)form.c;
+    return table * (2 * sizeof(Key) + N_SUMS * sizeof(float)) + (size_t)form.c * sizeof(float);
+}
+
+/* dx of an element without a share; the column's sums are Q, P and U without its sixth. */
+static __device__ inline float add_grad(float x, float dy, float v, float scaled_gamma, float &p,
+                                        float &q, float &u) {
+    const float a = v * x, t = a * SIXTH + 0.5F, h = gate(t), product = dy * x;
+    const bool is_sloped = t == h; /* t is in [0, 1] */
+    p += dy;
+    q = fmaf(product, h, q);
+    u = is_sloped ? fmaf(product, x, u) : u;
+    return (scaled_gamma * dy) * (h + (is_sloped ? a * SIXTH : a * 0.0F));
+}
+
+template <bool ALIGNED, typename View, typename Grads, typename Sink, typename Ends>
+static __device__ inline void
+sweep_rows(const View &x, const Grads &dy, const Sink &dx, const norm_form &form,
+           const row_form &rows, const row_place &p, const float v[4], const float scaled_gamma[4],
+           bool has_mask, found_sums<4> &sums, Ends &ends) {
+    typename View::template raw<4> raw_x[TURN];
+    typename Grads::template raw<4> raw_dy[TURN];
+    for (int i = 0; i < 4; i++) {
+        sums.p[i] = sums.q[i] = sums.u[i] = 0.0F;
+    }
+    ends.begin(p.row);
+    for (int turn = 0; turn * TURN << p.step_bits < rows.rows; turn++) {
+        const uint32_t at = p.at + (uint32_t)turn * TURN * TURN_STEP;
+        const int left = p.left(rows, turn), row = p.row + (turn * TURN << p.step_bits);
+        load_turn<ALIGNED>(x, at, left, raw_x);
+        load_turn<ALIGNED>(dy, at, left, raw_dy);
+#pragma unroll
+        for (int u = 0; u < TURN; u++) {
+            if (u >= left) {
+                break;
+            }
+            float lifted[4], value[4], d[4];
+            x.template lift<4>(raw_x[u], lifted);
+            dy.values(raw_dy[u], d);
+            for (int i = 0; i < 4; i++) {
+                value[i] = x.value(lifted[i]);
+                d[i] = add_grad(value[i], d[i], v[i], scaled_gamma[i], sums.p[i], sums.q[i],
+                                sums.u[i]);
+            }
+            ends.add(raw_x[u], value, row + (u << p.step_bits));
+            if (has_mask) {
+                for (int i = 0; i < 4; i++) {
+                    d[i] = x.was_clipped(lifted[i]) ? 0.0F : d[i];
+                }
+            }
+            if constexpr (ALIGNED) {
+                dx.template put_whole<4>(at + (uint32_t)u * TURN_STEP, d);
+            } else {
+                dx.template put<4>(at + (uint32_t)u * TURN_STEP, d);
+            }
+        }
+    }
+}
+
+template <typename Ends>
+static __device__ inline void leave_rows(const norm_form &form, const row_form &rows,
+                                         const row_place &p, found_sums<4> &sums, Ends &ends,
+                                         const row_room<typename Ends::key> &room) {
+    const int words = 1 << rows.word_bits;
+    ends.meet(words, p.row < rows.rows);
+    for (int d = words; d < 32; d *= 2) {
+        for (int i = 0; i < 4; i++) {
+            sums.q[i] += __shfl_xor_sync(ALL_LANES, sums.q[i], d);
+            sums.p[i] += __shfl_xor_sync(ALL_LANES, sums.p[i], d);
+            sums.u[i] += __shfl_xor_sync(ALL_LANES, sums.u[i], d);
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < 4 && p.row == 0; i++) {
+        const int at = p.warp * form.c + p.channel + i;
+        room.low[at] = ends.low_key(i, p.warp * rows.rows);
+        room.high[at] = ends.high_key(i, p.warp * rows.rows);
+        room.sums[0][at] = sums.q[i];
+        room.sums[1][at] = sums.p[i];
+        room.sums[2][at] = sums.u[i];
+    }
+}
+
+/* The columns' sums go to `to`, [quantity][channel]. */
+template <typename Key>
+static __device__ inline void fold_rows(const norm_form &form, const row_form &rows,
+                                        const float *gamma, const float *used,
+                                        const row_room<Key> &room, float *to) {
+    for (int i = (int)threadIdx.x; i < N_SUMS * form.c; i += (int)blockDim.x) {
+        const int which = i >> (rows.word_bits + 2), channel = i & (form.c - 1);
+        const float *from = room.sums[0] + which * rows.n_warps * form.c + channel;
+        const float u = used[group_of(form, channel)], scale = gamma[channel];
+        float sum = 0.0F;
+#pragma unroll 4
+        for (int w = 0; w < rows.n_warps; w++) {
+            sum += from[w * form.c];
+        }
+        if (which == 0) {
+            room.scaled[channel] = scale * sum;
+        }
+        to[i] = which == 0 ? sum * u : which == 1 ? sum : (scale * u) * (sum * SIXTH);
+    }
+}
+
+/* A share to a chunk's first largest value, its opposite to the first smallest: two threads a chunk. */
+template <typename Values, typename Ends, typename View, typename Grads, typename Sink>
+static __device__ inline void give_row_shares(const norm_form &form, const row_form &rows,
+                                              const norm_part &part, const grad_params &of,
+                                              const View &x, const Grads &dy, const Sink &dx,
+                                              const row_room<typename Ends::key> &room) {
+    const int n_ends = 2 * form.c * rows.per_channel;
+    for (int e = (int)threadIdx.x; e < n_ends; e += (int)blockDim.x) {
+        const int channel = e / 2 / rows.per_channel, chunk = e / 2 - channel * rows.per_channel;
+        const int group = group_of(form, channel);
+        const float s = of.scale.of(part.node)[part.sample * form.groups + group];
+        int at = chunk * rows.per_chunk * form.c + channel;
+        typename Ends::key low = room.low[at], high = room.high[at];
+        for (int k = 1; k < rows.per_chunk; k++) {
+            at += form.c;
+            low = min(low, room.low[at]);
+            high = max(high, room.high[at]);
+        }
+        const int low_row = Ends::low_row(low), high_row = Ends::high_row(high);
+        const uint32_t first = (uint32_t)(chunk * form.length * form.c + channel);
+        if (low_row == high_row || x.is_nan(first)) {
+            continue;
+        }
+        float total = 0.0F;
+        for (int j = 0; j < form.width; j++) {
+            total += room.scaled[group * form.width + j];
+        }
+        const float share = -((total * (s * s)) * form.factor) / (float)form.n_chunks;
+        const bool is_low = e % 2 != 0;
+        give_share<Values>(form, part, of, x, dy, dx,
+                           (uint32_t)((is_low ? low_row : high_row) * form.c + channel),
+                           is_low ? -share : share);
+    }
+}
+
+template <typename Values, typename Grads, typename Sink, bool ALIGNED>
+static __global__ void __launch_bounds__(ROW_BLOCK, Values::has_bytes ? 2 : 1)
+    find_row_gradient(Values values, Grads grads, Sink sink, norm_form form, row_form rows,
+                      grad_params of, float *found) {
+    typedef row_ends<Values::has_bytes> ends_type;
+    const row_room<typename ends_type::key> room = row_room_of<typename ends_type::key>(form, rows);
+    const norm_part part = {(int)blockIdx.y, (int)blockIdx.x, 0, form.groups, 0, form.c};
+    const size_t sample = (size_t)part.sample * (size_t)form.hw * (size_t)form.c;
+    const auto x = values.of(part.node, sample);
+    const auto dy = grads.of(part.node, part.sample, sample);
+    const auto dx = sink.of(part.node, sample);
+    const float *used = of.used.of(part.node) + part.sample * form.groups;
+    const float *gamma = of.gamma.of(part.node);
+    const row_place p = row_place_of(form, rows);
+    float v[4], scaled_gamma[4];
+    for (int i = 0; i < 4; i++) {
+        v[i] = of.v.of(part.node)[p.channel + i];
+        scaled_gamma[i] = gamma[p.channel + i] * used[group_of(form, p.channel + i)];
+    }
+    found_sums<4> sums;
+    ends_type ends;
+    sweep_rows<ALIGNED>(x, dy, dx, form, rows, p, v, scaled_gamma, of.has_mask, sums, ends);
+    __syncwarp();
+    leave_rows(form, rows, p, sums, ends, room);
+    __syncthreads();
+    const size_t row = (size_t)part.node * (size_t)form.n + (size_t)part.sample;
+    fold_rows(form, rows, gamma, used, room, found + row * N_SUMS * (size_t)form.c);
+    __syncthreads();
+    give_row_shares<Values, ends_type>(form, rows, part, of, x, dy, dx, room);
+}
+
+/* Whichever of both ways the shape suits; `is_whole`: every address is aligned. */
+template <typename Values, typename Grads, typename Sink>
+static void launch_gradient(const struct oct__lane *lane, const norm_form &form,
+                            const grad_params &of, const Values &x, const Grads &dy, const Sink &dx,
+                            bool is_whole) {
+    float *found = (float *)lane->shared_scratch;
+    row_form rows;
+    if (!row_form_of(form, &rows)) {
+        const auto kernel = form.c % 4 == 0 ? find_gradient<Values, Grads, Sink, 4>
+                                            : find_gradient<Values, Grads, Sink, 1>;
+        launch_kernel(kernel, sample_grid(lane, form), NORM_BLOCK, 0, stream_of(lane), x, dy, dx,
+                      form, of, found);
+        return;
+    }
+    const auto kernel = is_whole ? find_row_gradient<Values, Grads, Sink, true>
+                                 : find_row_gradient<Values, Grads, Sink, false>;
+    launch_kernel(kernel, row_grid(lane, form), (unsigned)(rows.n_warps * 32),
+                  row_gradient_shared<typename row_ends<Values::has_bytes>::key>(form, rows),
+                  stream_of(lane), x, dy, dx, form, rows, of, found);
+}
+
+#endif
