@@ -89,6 +89,13 @@ static __device__ inline uint32_t join_bytes(const int q[4]) {
     return __byte_perm(low, high, 0x5410);
 }
 
+/* Their third ones. */
+static __device__ inline uint32_t join_thirds(const int q[4]) {
+    const uint32_t low = __byte_perm((uint32_t)q[0], (uint32_t)q[1], 0x0062);
+    const uint32_t high = __byte_perm((uint32_t)q[2], (uint32_t)q[3], 0x0062);
+    return __byte_perm(low, high, 0x5410);
+}
+
 static __device__ inline uint32_t load_word(const void *at) {
     return *(const uint32_t *)at;
 }
@@ -104,6 +111,10 @@ static __device__ inline void store_floats(float *at, const float x[4]) {
 
 static __device__ inline float widen_half(uint32_t half) {
     return __uint_as_float(half << 16);
+}
+
+static __device__ inline float widen_high(uint32_t halves) {
+    return __uint_as_float(halves & 0xffff0000U);
 }
 
 /* The nearest bf16, ties to even; a NaN stays one, whatever its other bits were. */
@@ -172,9 +183,13 @@ static __device__ inline int nearest_from(float t, float zero) {
 
 /* --- chance ----------------------------------------------------------------------------------- */
 
-/* Up or down by 16 random bits k: floor((rint(t * 2^16) + k) / 2^16). */
+/* Up or down by 16 random bits k: floor((rint(t * 2^16) + k) / 2^16), and before it is divided. */
+static __device__ inline int chance_sum(float t, uint32_t k) {
+    return __float2int_rn(t * 65536.0F) + (int)k;
+}
+
 static __device__ inline int by_chance(float t, uint32_t k) {
-    return (__float2int_rn(t * 65536.0F) + (int)k) >> 16;
+    return chance_sum(t, k) >> 16;
 }
 
 static __device__ inline uint32_t pick_word(const uint32_t word[4], uint32_t w) {
@@ -254,6 +269,11 @@ static __device__ inline extremes block_extremes(extremes e, extremes room[32]) 
 /* A magnitude's bits, of which the largest is the largest magnitude, NaN above infinity. */
 static __device__ inline uint32_t magnitude(float x) {
     return __float_as_uint(x) & 0x7fffffffU;
+}
+
+/* The size of an integer. */
+static __device__ inline uint32_t size_of(int x) {
+    return x < 0 ? 0U - (uint32_t)x : (uint32_t)x;
 }
 
 static __device__ inline uint32_t block_max(uint32_t value, uint32_t room[32]) {

@@ -8,7 +8,8 @@
  *     element   128 tile + 32 w + 4 lane + i,      w, i = 0 … 3,  lane = 0 … 7
  *
  * Eight threads have a tile of 128 elements, and read 32 neighbours at a time. Types of parts are
- * looked at where a thread's four runs are loaded: one branch, the same for the whole launch.
+ * looked at where a thread's four runs are loaded: one branch, the same for the whole launch. The
+ * sums that nearly all of a network's gradients are have kernels of their own, without it.
  *
  * A scale for the tensor takes two launches, the first of which leaves peaks of pieces in scratch,
  * [node][block]. With a scale for each sample a block has one to itself, and one launch does both.
@@ -70,55 +71,58 @@ static __device__ float part_one(const part &p, int node, uint32_t e, uint32_t s
     }
 }
 
-/* The whole runs from element e on: all are loaded before the first is used. */
+/* Run w of a thread whose first element is e. */
+static __device__ inline uint32_t run_at(uint32_t e, int w) {
+    return e + (uint32_t)w * RUN_STEP;
+}
+
+/* The whole runs from element e on: all are loaded before the first is used. ONE: the tensor has one
+ * scale. */
+template <int DTYPE, bool ONE>
+static __device__ inline void load_typed(const part &p, int node, uint32_t e, uint32_t sample,
+                                         span within, run_set &y) {
+    const char *at = p.at.of(node);
+#pragma unroll
+    for (int w = 0; w < RUNS; w++) {
+        const uint32_t run = run_at(e, w);
+        if (!within.holds(run)) {
+            continue;
+        }
+        if constexpr (DTYPE == OCT_DTYPE_S8) {
+            lift_bytes(load_word(at + run) ^ 0x80808080U, y.x[w]);
+            const float scale = ONE ? *p.scale.of(node) : part_scale(p, node, run, sample);
+            for (int i = 0; i < RUN; i++) {
+                y.x[w][i] = scale * (y.x[w][i] - (WHOLE + 128.0F));
+            }
+        } else if constexpr (DTYPE == OCT_DTYPE_S32) {
+            const int4 sums = *(const int4 *)(at + (size_t)run * sizeof(int32_t));
+            const float scale = ONE ? *p.scale.of(node) : part_scale(p, node, run, sample);
+            y.x[w][0] = scale * (float)sums.x, y.x[w][1] = scale * (float)sums.y;
+            y.x[w][2] = scale * (float)sums.z, y.x[w][3] = scale * (float)sums.w;
+        } else if constexpr (DTYPE == OCT_DTYPE_BF16) {
+            const uint2 halves = *(const uint2 *)(at + (size_t)run * sizeof(uint16_t));
+            y.x[w][0] = widen_half(halves.x), y.x[w][1] = widen_high(halves.x);
+            y.x[w][2] = widen_half(halves.y), y.x[w][3] = widen_high(halves.y);
+        } else {
+            load_floats((const float *)at + run, y.x[w]);
+        }
+    }
+}
+
 static __device__ inline void load_runs(const part &p, int node, uint32_t e, uint32_t sample,
                                         span within, run_set &y) {
-    const char *at = p.at.of(node);
     switch (p.dtype) {
     case OCT_DTYPE_S8:
-#pragma unroll
-        for (int w = 0; w < RUNS; w++) {
-            const uint32_t run = e + (uint32_t)w * RUN_STEP;
-            if (within.holds(run)) {
-                lift_bytes(load_word(at + run) ^ 0x80808080U, y.x[w]);
-                const float scale = part_scale(p, node, run, sample);
-                for (int i = 0; i < RUN; i++) {
-                    y.x[w][i] = scale * (y.x[w][i] - (WHOLE + 128.0F));
-                }
-            }
-        }
+        load_typed<OCT_DTYPE_S8, false>(p, node, e, sample, within, y);
         break;
     case OCT_DTYPE_S32:
-#pragma unroll
-        for (int w = 0; w < RUNS; w++) {
-            const uint32_t run = e + (uint32_t)w * RUN_STEP;
-            if (within.holds(run)) {
-                const int4 sums = *(const int4 *)(at + (size_t)run * sizeof(int32_t));
-                const float scale = part_scale(p, node, run, sample);
-                y.x[w][0] = scale * (float)sums.x, y.x[w][1] = scale * (float)sums.y;
-                y.x[w][2] = scale * (float)sums.z, y.x[w][3] = scale * (float)sums.w;
-            }
-        }
+        load_typed<OCT_DTYPE_S32, false>(p, node, e, sample, within, y);
         break;
     case OCT_DTYPE_BF16:
-#pragma unroll
-        for (int w = 0; w < RUNS; w++) {
-            const uint32_t run = e + (uint32_t)w * RUN_STEP;
-            if (within.holds(run)) {
-                const uint2 halves = *(const uint2 *)(at + (size_t)run * sizeof(uint16_t));
-                y.x[w][0] = widen_half(halves.x), y.x[w][1] = widen_half(halves.x >> 16);
-                y.x[w][2] = widen_half(halves.y), y.x[w][3] = widen_half(halves.y >> 16);
-            }
-        }
+        load_typed<OCT_DTYPE_BF16, false>(p, node, e, sample, within, y);
         break;
     default:
-#pragma unroll
-        for (int w = 0; w < RUNS; w++) {
-            const uint32_t run = e + (uint32_t)w * RUN_STEP;
-            if (within.holds(run)) {
-                load_floats((const float *)at + run, y.x[w]);
-            }
-        }
+        load_typed<OCT_DTYPE_F32, false>(p, node, e, sample, within, y);
         break;
     }
 }
@@ -129,7 +133,7 @@ static __device__ inline void mask_runs(const parts &all, int node, uint32_t e, 
     const float below = WHOLE + all.grid.of(node)->zero;
 #pragma unroll
     for (int w = 0; w < RUNS; w++) {
-        const uint32_t run = e + (uint32_t)w * RUN_STEP;
+        const uint32_t run = run_at(e, w);
         if (within.holds(run)) {
             float lifted[RUN];
             lift_bytes(load_word(bytes + run), lifted);
@@ -152,13 +156,24 @@ static __device__ inline float joined_one(const parts &all, int node, uint32_t e
     return x;
 }
 
-/* The sum of the parts, 0 where the value was clipped and where an element does not count. */
-static __device__ inline void join_runs(const parts &all, int node, uint32_t e, span within,
-                                        run_set &y) {
+static __device__ inline void clear_runs(run_set &y) {
 #pragma unroll
     for (int j = 0; j < RUNS * RUN; j++) {
         y.x[j / RUN][j % RUN] = 0.0F;
     }
+}
+
+static __device__ inline void add_runs(run_set &y, const run_set &other) {
+#pragma unroll
+    for (int j = 0; j < RUNS * RUN; j++) {
+        y.x[j / RUN][j % RUN] = y.x[j / RUN][j % RUN] + other.x[j / RUN][j % RUN];
+    }
+}
+
+/* The sum of the parts, 0 where the value was clipped and where an element does not count. */
+static __device__ inline void join_runs(const parts &all, int node, uint32_t e, span within,
+                                        run_set &y) {
+    clear_runs(y);
     if (!all.is_wide) { /* rare, so one copy of it: sixteen would take minutes to compile */
         float narrow[RUNS * RUN];
 #pragma unroll 1
@@ -176,14 +191,55 @@ static __device__ inline void join_runs(const parts &all, int node, uint32_t e, 
     if (all.has_b) {
         run_set other = {};
         load_runs(all.b, node, e, all.sample, within, other);
-#pragma unroll
-        for (int j = 0; j < RUNS * RUN; j++) {
-            y.x[j / RUN][j % RUN] = y.x[j / RUN][j % RUN] + other.x[j / RUN][j % RUN];
-        }
+        add_runs(y, other);
     }
     if (all.has_mask) {
         mask_runs(all, node, e, within, y);
     }
+}
+
+/* What is summed, where that is known to the compiler: in whole runs, without a mask, with one scale
+ * for each tensor and one or none of w. */
+enum joining { ANY, HALVES, SUMS, SUMS_AND_BYTES, SUMS_AND_SUMS };
+
+template <int HOW>
+static __device__ inline void join_typed(const parts &all, int node, uint32_t e, span within,
+                                         run_set &y) {
+    if constexpr (HOW == ANY) {
+        join_runs(all, node, e, within, y);
+        return;
+    }
+    constexpr int first = HOW == HALVES ? OCT_DTYPE_BF16 : OCT_DTYPE_S32;
+    clear_runs(y);
+    load_typed<first, true>(all.a, node, e, all.sample, within, y);
+    if constexpr (HOW == SUMS_AND_BYTES || HOW == SUMS_AND_SUMS) {
+        constexpr int second = HOW == SUMS_AND_BYTES ? OCT_DTYPE_S8 : OCT_DTYPE_S32;
+        run_set other = {};
+        load_typed<second, true>(all.b, node, e, all.sample, within, other);
+        add_runs(y, other);
+    }
+}
+
+/* Both in either order: a sum of two has the same bits. */
+static enum joining joining_of(parts *all, int n_scales) {
+    const bool is_plain = all->is_wide && !all->has_mask && n_scales <= 1;
+    if (!is_plain || all->a.is_per_sample || (all->has_b && all->b.is_per_sample)) {
+        return ANY;
+    }
+    if (!all->has_b) {
+        return all->a.dtype == OCT_DTYPE_BF16 ? HALVES : all->a.dtype == OCT_DTYPE_S32 ? SUMS : ANY;
+    }
+    if (all->b.dtype == OCT_DTYPE_S32) {
+        const part a = all->a;
+        all->a = all->b;
+        all->b = a;
+    }
+    if (all->a.dtype != OCT_DTYPE_S32) {
+        return ANY;
+    }
+    return all->b.dtype == OCT_DTYPE_S32  ? SUMS_AND_SUMS
+           : all->b.dtype == OCT_DTYPE_S8 ? SUMS_AND_BYTES
+                                          : ANY;
 }
 
 /* A thread's first element in the tile that it and seven others have, of those the block begins at. */
@@ -234,7 +290,7 @@ static __global__ void __launch_bounds__(BLOCK, 4) write_sum(parts all, nodes<ch
     join_runs(all, node, e, within, sum);
 #pragma unroll
     for (int w = 0; w < RUNS; w++) {
-        const uint32_t run = e + (uint32_t)w * RUN_STEP;
+        const uint32_t run = run_at(e, w);
         if (all.is_wide && within.holds(run)) {
             if constexpr (IS_HALF) {
                 store_halves(halves + run, sum.x[w]);
@@ -282,7 +338,7 @@ static __device__ inline void scale_channels(const weight_scale &w, int node, ui
     const float *scale = w.at.of(node);
 #pragma unroll
     for (int r = 0; r < RUNS; r++) {
-        uint32_t j = (e + (uint32_t)r * RUN_STEP) % w.c;
+        uint32_t j = run_at(e, r) % w.c;
         for (int i = 0; i < RUN; i++) {
             y.x[r][i] = y.x[r][i] * (scale[j] * factor);
             j = j + 1 == w.c ? 0 : j + 1;
@@ -290,12 +346,8 @@ static __device__ inline void scale_channels(const weight_scale &w, int node, ui
     }
 }
 
-static __device__ inline uint32_t run_peak(const weight_scale &w, int node, uint32_t e,
-                                           run_set &y) {
+static __device__ inline uint32_t run_peak(const run_set &y) {
     uint32_t peak = 0;
-    if (w.n_scales > 1) {
-        scale_channels(w, node, e, 1.0F, y);
-    }
 #pragma unroll
     for (int j = 0; j < RUNS * RUN; j++) {
         peak = max(peak, magnitude(y.x[j / RUN][j % RUN]));
@@ -316,6 +368,7 @@ struct byte_sink {
     uint32_t turn;
 };
 
+template <int HOW>
 static __device__ inline void write_runs(const byte_sink &to, const weight_scale &w, int node,
                                          uint32_t e, span within, bool is_wide, float scale,
                                          run_set &y) {
@@ -329,29 +382,84 @@ static __device__ inline void write_runs(const byte_sink &to, const weight_scale
     uint32_t low[4], high[4];
     oct__philox(&stream, OCT_PHILOX_FEW_ROUNDS, block, low);
     oct__philox(&stream, OCT_PHILOX_FEW_ROUNDS, block + 1, high);
-    if (w.n_scales > 1) {
+    if (HOW == ANY && w.n_scales > 1) {
         scale_channels(w, node, e, inverse, y);
     }
 #pragma unroll
     for (int r = 0; r < RUNS; r++) {
-        const uint32_t run = e + (uint32_t)r * RUN_STEP;
+        const uint32_t run = run_at(e, r);
         const uint32_t k[RUN] = {low[r] & 0xffffU, low[r] >> 16, high[r] & 0xffffU, high[r] >> 16};
-        int bytes[RUN];
+        int sums[RUN]; /* a byte above 16 bits that do not count any more */
         for (int i = 0; i < RUN; i++) {
-            bytes[i] = by_chance(held(y.x[r][i] * factor, -127.0F, 127.0F), k[i]);
+            sums[i] = chance_sum(held(y.x[r][i] * factor, -127.0F, 127.0F), k[i]);
         }
-        if (is_wide && within.holds(run)) {
-            *(uint32_t *)(q + run) = join_bytes(bytes) ^ to.turn * 0x01010101U;
+        const uint32_t bytes = join_thirds(sums) ^ to.turn * 0x01010101U;
+        if ((HOW != ANY || is_wide) && within.holds(run)) {
+            *(uint32_t *)(q + run) = bytes;
         }
-        for (int i = 0; i < RUN && !is_wide; i++) {
+        for (int i = 0; i < RUN && HOW == ANY && !is_wide; i++) {
             if (within.holds(run + (uint32_t)i)) {
-                q[run + (uint32_t)i] = (uint8_t)((uint32_t)bytes[i] ^ to.turn);
+                q[run + (uint32_t)i] = (uint8_t)(bytes >> 8 * i);
             }
         }
     }
 }
 
-static __global__ void __launch_bounds__(BLOCK)
+/* The largest magnitude of a thread's runs, in a form in which maxima can be taken: of sums alone the
+ * largest integer, of halves two of them; settle_peak() makes the bits of a float of it. */
+template <int HOW>
+static __device__ inline uint32_t typed_peak(const parts &all, const weight_scale &w, int node,
+                                             uint32_t e, span within) {
+    const char *at = all.a.at.of(node);
+    uint32_t peak = 0;
+    if constexpr (HOW == SUMS) {
+        int4 sums[RUNS];
+#pragma unroll
+        for (int r = 0; r < RUNS; r++) {
+            sums[r] = within.holds(run_at(e, r)) ? ((const int4 *)at)[run_at(e, r) / RUN] : int4{};
+        }
+#pragma unroll
+        for (int r = 0; r < RUNS; r++) {
+            peak = max(max(peak, size_of(sums[r].x)), max(size_of(sums[r].y), size_of(sums[r].z)));
+            peak = max(peak, size_of(sums[r].w));
+        }
+    } else if constexpr (HOW == HALVES) {
+        uint2 halves[RUNS];
+#pragma unroll
+        for (int r = 0; r < RUNS; r++) {
+            halves[r] =
+                within.holds(run_at(e, r)) ? ((const uint2 *)at)[run_at(e, r) / RUN] : uint2{};
+        }
+#pragma unroll
+        for (int r = 0; r < RUNS; r++) {
+            peak = __vmaxu2(peak, __vmaxu2(halves[r].x & 0x7fff7fffU, halves[r].y & 0x7fff7fffU));
+        }
+    } else {
+        run_set y;
+        join_typed<HOW>(all, node, e, within, y);
+        if (HOW == ANY && w.n_scales > 1) {
+            scale_channels(w, node, e, 1.0F, y);
+        }
+        peak = run_peak(y);
+    }
+    return peak;
+}
+
+template <int HOW>
+static __device__ inline uint32_t settle_peak(const parts &all, int node, uint32_t peak) {
+    if constexpr (HOW == SUMS) { /* of all that grow with the integer the product is the last */
+        return magnitude(*all.a.scale.of(node) * (float)peak);
+    } else if constexpr (HOW == HALVES) {
+        return max(peak << 16, peak & 0xffff0000U);
+    } else {
+        return peak;
+    }
+}
+
+template <int HOW>
+static __global__ void __launch_bounds__(BLOCK, HOW == ANY    ? 3
+                                                : HOW <= SUMS ? 8
+                                                              : 5)
     find_peaks(parts all, weight_scale w, uint32_t *found) {
     __shared__ uint32_t room[32];
     const int node = (int)blockIdx.y;
@@ -359,18 +467,17 @@ static __global__ void __launch_bounds__(BLOCK)
     uint32_t peak = 0;
     for (uint32_t tile = blockIdx.x * BLOCK_TILES; tile * TILE < all.count;
          tile += gridDim.x * BLOCK_TILES) {
-        const uint32_t e = first_run(tile);
-        run_set y;
-        join_runs(all, node, e, within, y);
-        peak = max(peak, run_peak(w, node, e, y));
+        const uint32_t own = typed_peak<HOW>(all, w, node, first_run(tile), within);
+        peak = HOW == HALVES ? __vmaxu2(peak, own) : max(peak, own);
     }
-    peak = block_max(peak, room);
+    peak = block_max(settle_peak<HOW>(all, node, peak), room);
     if (threadIdx.x == 0) {
         found[(size_t)node * gridDim.x + blockIdx.x] = peak;
     }
 }
 
-static __global__ void __launch_bounds__(BLOCK)
+template <int HOW>
+static __global__ void __launch_bounds__(BLOCK, 4)
     write_gradient(parts all, weight_scale w, const uint32_t *found, int n_found, byte_sink to,
                    nodes<float> scales) {
     __shared__ uint32_t room[32];
@@ -379,7 +486,7 @@ static __global__ void __launch_bounds__(BLOCK)
     const span within = {0, all.count};
     run_set y;
     uint32_t peak = 0;
-    join_runs(all, node, e, within, y);
+    join_typed<HOW>(all, node, e, within, y);
     for (int i = (int)threadIdx.x; i < n_found; i += BLOCK) {
         peak = max(peak, found[(size_t)node * (size_t)n_found + (size_t)i]);
     }
@@ -387,7 +494,7 @@ static __global__ void __launch_bounds__(BLOCK)
     if (blockIdx.x == 0 && threadIdx.x == 0) {
         *scales.of(node) = scale;
     }
-    write_runs(to, w, node, e, within, all.is_wide, scale, y);
+    write_runs<HOW>(to, w, node, e, within, all.is_wide, scale, y);
 }
 
 /* A block a sample: its tiles twice, the second time from the cache. */
@@ -401,9 +508,7 @@ static __global__ void __launch_bounds__(SAMPLE_BLOCK)
     const uint32_t first = within.begin / TILE;
     uint32_t peak = 0;
     for (uint32_t tile = first; tile * TILE < within.end; tile += SAMPLE_TILES) {
-        run_set y;
-        join_runs(all, node, first_run(tile), within, y);
-        peak = max(peak, run_peak(w, node, first_run(tile), y));
+        peak = max(peak, typed_peak<ANY>(all, w, node, first_run(tile), within));
     }
     const float scale = gradient_scale(w, node, block_max(peak, room));
     if (threadIdx.x == 0) {
@@ -412,7 +517,7 @@ static __global__ void __launch_bounds__(SAMPLE_BLOCK)
     for (uint32_t tile = first; tile * TILE < within.end; tile += SAMPLE_TILES) {
         run_set y;
         join_runs(all, node, first_run(tile), within, y);
-        write_runs(to, w, node, first_run(tile), within, all.is_wide, scale, y);
+        write_runs<ANY>(to, w, node, first_run(tile), within, all.is_wide, scale, y);
     }
 }
 
@@ -420,6 +525,18 @@ static __global__ void __launch_bounds__(SAMPLE_BLOCK)
 static int peak_blocks(const struct oct__args *args) {
     const int all = divided_up(oct__tensor_count(&args->t[PART_A]), BLOCK_ELEMENTS);
     return all < 1024 ? all : 1024;
+}
+
+template <int HOW>
+static void launch_quantizer(const struct oct__lane *lane, const parts &all, const weight_scale &w,
+                             int n_found, const byte_sink &to, const nodes<float> &scales) {
+    const unsigned n_nodes = (unsigned)lane->form.n_nodes;
+    const dim3 grid((unsigned)divided_up(all.count, BLOCK_ELEMENTS), n_nodes);
+    uint32_t *found = (uint32_t *)lane->shared_scratch;
+    launch_kernel(find_peaks<HOW>, dim3((unsigned)n_found, n_nodes), BLOCK, 0, stream_of(lane), all,
+                  w, found);
+    launch_kernel(write_gradient<HOW>, grid, BLOCK, 0, stream_of(lane), all, w, found, n_found, to,
+                  scales);
 }
 
 oct_status oct__cuda_grad_quantize(const struct oct__lane *lane, const struct oct__args *args) {
@@ -431,19 +548,19 @@ oct_status oct__cuda_grad_quantize(const struct oct__lane *lane, const struct oc
                           chance_of(lane, OCT_PURPOSE_ROUND_GRADIENT, (uint32_t)args->layer),
                           t[Q].dtype == OCT_DTYPE_E8 ? (uint32_t)OCT_EXCESS : 0U};
     const nodes<float> scales = nodes_of<float>(&t[SCALE_Q]);
-    const unsigned n_nodes = (unsigned)lane->form.n_nodes;
-    const cudaStream_t stream = stream_of(lane);
-    uint32_t *found = (uint32_t *)lane->shared_scratch;
     all.is_wide = all.is_wide && reads_runs(&t[Q]);
     if (oct__tensor_count(&t[SCALE_Q]) > 1) {
-        launch_kernel(write_sample_gradient, dim3((unsigned)t[PART_A].n, n_nodes), SAMPLE_BLOCK, 0,
-                      stream, all, w, to, scales);
+        launch_kernel(write_sample_gradient,
+                      dim3((unsigned)t[PART_A].n, (unsigned)lane->form.n_nodes), SAMPLE_BLOCK, 0,
+                      stream_of(lane), all, w, to, scales);
         return oct__cuda_launched("grad_quantize");
     }
-    const int n_found = peak_blocks(args);
-    const dim3 grid((unsigned)divided_up(all.count, BLOCK_ELEMENTS), n_nodes);
-    launch_kernel(find_peaks, dim3((unsigned)n_found, n_nodes), BLOCK, 0, stream, all, w, found);
-    launch_kernel(write_gradient, grid, BLOCK, 0, stream, all, w, found, n_found, to, scales);
+    static void (*const launch[])(const struct oct__lane *, const parts &, const weight_scale &,
+                                  int, const byte_sink &, const nodes<float> &) = {
+        launch_quantizer<ANY>, launch_quantizer<HALVES>, launch_quantizer<SUMS>,
+        launch_quantizer<SUMS_AND_BYTES>, launch_quantizer<SUMS_AND_SUMS>};
+    const enum joining how = joining_of(&all, w.n_scales);
+    launch[how](lane, all, w, peak_blocks(args), to, scales);
     return oct__cuda_launched("grad_quantize");
 }
 
