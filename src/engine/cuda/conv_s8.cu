@@ -442,12 +442,15 @@ static __device__ inline void write_results(const taps &t, const tiles &p, const
     }
 }
 
-/* KERNEL 3: of 3 x 3 taps and whole sixteens of channels, BACK as t.is_back; KERNEL 0: of any. MANY: of
- * several slices, whose sums take up registers while weights are turned. */
+/* How many blocks a multiprocessor shall hold, which limits their registers. Sums of several slices
+ * (`many`) take up registers while weights are turned. */
+static constexpr int residents(int slice, int n, int many) {
+    return many ? 2 : slice == 16 && n == 16 ? 4 : 3;
+}
+
+/* KERNEL 3: of 3 x 3 taps and whole sixteens of channels, BACK as t.is_back; KERNEL 0: of any. */
 template <int SLICE, int N, int KERNEL, int BACK, int MANY>
-static __global__ void __launch_bounds__(THREADS, MANY                     ? 2
-                                                  : SLICE == 16 && N == 16 ? 4
-                                                                           : 3)
+static __global__ void __launch_bounds__(THREADS, residents(SLICE, N, MANY))
     conv_kernel(const taps t, const tiles p, const operands all) {
     enum { TILES = product<N>::TILES };
     const int node = quotient((int)blockIdx.z, p.by_parts);
@@ -464,10 +467,6 @@ static __global__ void __launch_bounds__(THREADS, MANY                     ? 2
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     const int is_busy = warp * TILES * 16 < p.images * p.rows * p.columns;
     spot spots[TILES]; /* of row lane % 16 of each tile */
-#pragma unroll
-    for (int r = 0; r < TILES; r++) {
-        spots[r] = spot_of(t, p, image, y, x, (warp * TILES + r) * 16 + lane % 16);
-    }
     product<N> made = {};
     for (int depth = 0; depth < (MANY ? t.from_c : 1); depth += SLICE) {
         uint32_t outside = 0;
@@ -486,6 +485,10 @@ static __global__ void __launch_bounds__(THREADS, MANY                     ? 2
             gather_weights<SLICE, N>(t, given, first, depth, weights);
         }
         fill_outside<SLICE>(outside, (uint32_t)zero_of_grid, region);
+#pragma unroll
+        for (int r = 0; r < TILES; r++) { /* while copies are under way */
+            spots[r] = spot_of(t, p, image, y, x, (warp * TILES + r) * 16 + lane % 16);
+        }
         await_copies();
         __syncthreads();
         if constexpr (KERNEL != 0) {

@@ -48,10 +48,9 @@ static inline unsigned emu_sum_column(int i) {
     return emu_thread.x % 4 * 2 + (unsigned)i % 2;
 }
 
-/* Products of bytes, the left ones of type A. The suites do little else, so each lane reads only the
- * two rows and columns that it needs. Sums are modulo 2^32. */
-template <typename A>
-static inline void emu_multiply_bytes(int32_t sums[4], const uint32_t a[4], const uint32_t b[2]) {
+/* The suites do little else, so each lane reads only the two rows and columns that it needs. Sums are
+ * modulo 2^32. */
+static inline void mma_u8_s8(int32_t sums[4], const uint32_t a[4], const uint32_t b[2]) {
     emu_fragments mine;
     memcpy(mine.a, a, sizeof mine.a);
     memcpy(mine.b, b, sizeof mine.b);
@@ -64,20 +63,12 @@ static inline void emu_multiply_bytes(int32_t sums[4], const uint32_t a[4], cons
             for (int half = 0; half < 2; half++) {
                 const uint32_t x = left->a[i / 2 + half * 2], w = right->b[half];
                 for (int k = 0; k < 32; k += 8) {
-                    sum += (A)(x >> k) * (int8_t)(w >> k);
+                    sum += (uint8_t)(x >> k) * (int8_t)(w >> k);
                 }
             }
         }
         sums[i] = (int32_t)((uint32_t)sums[i] + (uint32_t)sum);
     }
-}
-
-static inline void mma_u8_s8(int32_t sums[4], const uint32_t a[4], const uint32_t b[2]) {
-    emu_multiply_bytes<uint8_t>(sums, a, b);
-}
-
-static inline void mma_s8_s8(int32_t sums[4], const uint32_t a[4], const uint32_t b[2]) {
-    emu_multiply_bytes<int8_t>(sums, a, b);
 }
 
 static inline float emu_bf16_at(const uint8_t *row, int k) {
