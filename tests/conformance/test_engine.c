@@ -115,14 +115,19 @@ static void describe_conv(struct call *call, struct dice *dice, int n, int h, in
 static void describe_pool(struct call *call, struct dice *dice, int n, int h, int w, int c) {
     struct oct__args *a = &call->args;
     const int k = 1 + dice_below(dice, 4), stride = 1 + dice_below(dice, 3);
-    const int pad = dice_below(dice, k / 2 + 1);
+    const int is_mean = call->op == OCT_OP_AVG_POOL || call->op == OCT_OP_AVG_POOL_GRAD;
+    const int is_all = is_mean && dice_below(dice, 3) == 0; /* one window is the whole map */
+    const int pad = is_all ? 0 : dice_below(dice, k / 2 + 1);
     h += k;
     w += k;
+    c = is_all && dice_below(dice, 2) ? 16 : c;
+    const int rows = is_all ? h : k, columns = is_all ? w : k;
     struct oct__tensor x = f32(n, h, w, c);
-    struct oct__tensor y = f32(n, slide(h, k, stride, pad), slide(w, k, stride, pad), c);
+    struct oct__tensor y = f32(n, slide(h, rows, stride, pad), slide(w, columns, stride, pad), c);
     struct oct__tensor which = y;
     which.dtype = OCT_DTYPE_U8;
-    a->attr.pool.kernel_h = a->attr.pool.kernel_w = k;
+    a->attr.pool.kernel_h = rows;
+    a->attr.pool.kernel_w = columns;
     a->attr.pool.stride = stride;
     a->attr.pool.pad = pad;
     switch (call->op) {

@@ -18,6 +18,7 @@ enum { UNITS = 4 };
 /* --- sources ---------------------------------------------------------------------------------- */
 
 struct float_source {
+    static constexpr bool has_integers = false;
     nodes<const float> x;
 
     struct view {
@@ -37,6 +38,7 @@ struct float_source {
 };
 
 struct byte_source {
+    static constexpr bool has_integers = false;
     nodes<const uint8_t> q;
     nodes<const struct oct__grid> grid;
 
@@ -62,6 +64,7 @@ struct byte_source {
 
 /* a + b */
 struct pair_source {
+    static constexpr bool has_integers = false;
     byte_source a, b;
 
     struct view {
@@ -85,8 +88,9 @@ struct pair_source {
     }
 };
 
-/* m * sum with one m for all channels. */
+/* m * sum with one m for all channels; it grows with the sum, and so the sum's extremes will do. */
 struct sum_source {
+    static constexpr bool has_integers = true;
     nodes<const int32_t> sums;
     nodes<const struct oct__grid> grid;
     nodes<const float> scale;
@@ -97,6 +101,21 @@ struct sum_source {
 
         __device__ float one(uint32_t e) const {
             return m * (float)sums[e];
+        }
+        template <int WIDE> __device__ void add_integers(uint32_t e, extremes &ends) const {
+            if constexpr (WIDE == 4) {
+                const int4 s = *(const int4 *)(sums + e);
+                ends.lo = min(min(ends.lo, s.x), min(min(s.y, s.z), s.w));
+                ends.hi = max(max(ends.hi, s.x), max(max(s.y, s.z), s.w));
+            } else {
+                ends.lo = min(ends.lo, sums[e]);
+                ends.hi = max(ends.hi, sums[e]);
+            }
+        }
+        __device__ extremes of_integers(extremes ends) const {
+            const extremes reals = {oct__float_order(m * (float)ends.lo),
+                                    oct__float_order(m * (float)ends.hi)};
+            return reals;
         }
         __device__ void four(uint32_t e, float y[4]) const {
             const int4 s = *(const int4 *)(sums + e);
@@ -112,6 +131,7 @@ struct sum_source {
 
 /* m[c] * sum + bias[c] */
 struct column_source {
+    static constexpr bool has_integers = false;
     nodes<const int32_t> sums;
     nodes<const struct oct__grid> grid;
     nodes<const float> scale, bias;
@@ -190,13 +210,20 @@ static __global__ void __launch_bounds__(BLOCK)
     extremes ends = no_extremes();
 #pragma unroll 4
     for (uint32_t e = base + first + threadIdx.x * WIDE; e < end; e += BLOCK * WIDE) {
-        float x[WIDE];
-        load<WIDE>(view, e, x);
-        for (int i = 0; i < WIDE; i++) {
-            ends.add(x[i]);
+        if constexpr (Source::has_integers) {
+            view.template add_integers<WIDE>(e, ends);
+        } else {
+            float x[WIDE];
+            load<WIDE>(view, e, x);
+            for (int i = 0; i < WIDE; i++) {
+                ends.add(x[i]);
+            }
         }
     }
     ends = block_extremes(ends, room);
+    if constexpr (Source::has_integers) {
+        ends = view.of_integers(ends);
+    }
     if (threadIdx.x == 0) {
         found[(size_t)node * gridDim.x + blockIdx.x] = ends;
     }

@@ -330,13 +330,39 @@ static __global__ void __launch_bounds__(BLOCK)
     }
 }
 
+/* Where one window is the whole map; a block has `BLOCK` of a sample's elements at a time, of whole
+ * rows of channels: a thread keeps its channel. */
+static __global__ void __launch_bounds__(BLOCK)
+    avg_pool_spread_kernel(int positions, int c, nodes<const float> dy, nodes<float> dx) {
+    const int node = (int)blockIdx.z, n = positions * c;
+    const size_t sample = blockIdx.x;
+    const float from = dy.of(node)[sample * (size_t)c + threadIdx.x % (unsigned)c];
+    const float share = 0.0F + from / (float)positions;
+    float *to = dx.of(node) + sample * (size_t)n;
+#pragma unroll 4
+    for (int e = (int)(blockIdx.y * BLOCK + threadIdx.x); e < n; e += (int)gridDim.y * BLOCK) {
+        to[e] = share;
+    }
+}
+
 extern "C" oct_status oct__cuda_avg_pool_grad(const struct oct__lane *lane,
                                               const struct oct__args *args) {
     const struct oct__tensor *dy = &args->t[0], *dx = &args->t[1];
     const size_t n = oct__tensor_count(dx);
+    const struct pool p = pool_of(args, dx, dy);
+    if (dy->h == 1 && dy->w == 1 && p.attr.pad == 0 && p.attr.kernel_h == dx->h &&
+        p.attr.kernel_w == dx->w && BLOCK % dx->c == 0) {
+        const int positions = dx->h * dx->w;
+        const int blocks = (positions * dx->c + 8 * BLOCK - 1) / (8 * BLOCK);
+        launch_kernel(avg_pool_spread_kernel,
+                      dim3((unsigned)dx->n, (unsigned)(blocks < 65535 ? blocks : 65535),
+                           (unsigned)lane->form.n_nodes),
+                      BLOCK, 0, stream_of(lane), positions, dx->c, nodes_of<const float>(dy),
+                      nodes_of<float>(dx));
+        return oct__cuda_launched("avg_pool_grad");
+    }
     launch_kernel(avg_pool_grad_kernel, grid_over(lane, n, 1), BLOCK, 0, stream_of(lane),
-                  (unsigned)n, pool_of(args, dx, dy), nodes_of<const float>(dy),
-                  nodes_of<float>(dx));
+                  (unsigned)n, p, nodes_of<const float>(dy), nodes_of<float>(dx));
     return oct__cuda_launched("avg_pool_grad");
 }
 
