@@ -443,14 +443,14 @@ static __device__ inline void write_results(const taps &t, const tiles &p, const
 }
 
 /* How many blocks a multiprocessor shall hold, which limits their registers. Sums of several slices
- * (`many`) take up registers while weights are turned. */
-static constexpr int residents(int slice, int n, int many) {
-    return many ? 2 : slice == 16 && n == 16 ? 4 : 3;
-}
+ * (MANY) take up registers while weights are turned. */
+template <int SLICE, int N, int MANY> struct residents {
+    enum { BLOCKS = MANY ? 2 : SLICE == 16 && N == 16 ? 4 : 3 };
+};
 
 /* KERNEL 3: of 3 x 3 taps and whole sixteens of channels, BACK as t.is_back; KERNEL 0: of any. */
 template <int SLICE, int N, int KERNEL, int BACK, int MANY>
-static __global__ void __launch_bounds__(THREADS, residents(SLICE, N, MANY))
+static __global__ void __launch_bounds__(THREADS, (residents<SLICE, N, MANY>::BLOCKS))
     conv_kernel(const taps t, const tiles p, const operands all) {
     enum { TILES = product<N>::TILES };
     const int node = quotient((int)blockIdx.z, p.by_parts);
