@@ -91,7 +91,7 @@ oct__op_fn oct__cuda_sgd, oct__cuda_difference, oct__cuda_axpy, oct__cuda_settle
 /* cuda/packet.cu: compressed rows */
 oct__op_fn oct__cuda_pack, oct__cuda_fold;
 
-/* cuda/norm.cu: norms on floats */
+/* cuda/norm.cu, cuda/norm_group.cu: norms on floats */
 oct__op_fn oct__cuda_batch_norm, oct__cuda_batch_norm_eval, oct__cuda_batch_norm_grad,
     oct__cuda_group_norm, oct__cuda_group_norm_grad, oct__cuda_evonorm, oct__cuda_evonorm_grad;
 

@@ -148,7 +148,8 @@ static void describe_pool(struct call *call, struct dice *dice, int n, int h, in
 
 static void describe_norm(struct call *call, struct dice *dice, int n, int h, int w) {
     struct oct__args *a = &call->args;
-    const int groups = 1 + dice_below(dice, 4), c = groups * (1 + dice_below(dice, 9));
+    const int groups = 1 + dice_below(dice, 4), is_broad = dice_below(dice, 3) == 0;
+    const int c = groups * (is_broad ? 4 * (1 + 32 / groups) : 1 + dice_below(dice, 9));
     const int is_batch = call->op <= OCT_OP_BATCH_NORM_GRAD;
     struct oct__tensor x = f32(n, h, w, c), v = vector(c);
     struct oct__tensor s = is_batch ? v : f32(n, 1, 1, groups); /* statistics */

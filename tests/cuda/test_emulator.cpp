@@ -71,6 +71,12 @@ static __global__ void sum_warps(const int *from, int *to) {
     to[at] = sum + 1000 * __popc(odd) + 100000 * before;
 }
 
+static __global__ void span_warps(const int *from, int *to) {
+    const int at = (int)(blockIdx.x * THREADS + threadIdx.x), mine = from[at] - 20;
+    const int least = __reduce_min_sync(0xffffffffU, mine);
+    to[at] = least + 1000 * __reduce_max_sync(0xffffffffU, mine);
+}
+
 /* b's columns are rows here: both matrices lie with their depth side by side. */
 template <typename T> static __global__ void multiply(const void *a, const void *b, T *sums) {
     const unsigned lane = threadIdx.x, g = lane / 4, q = lane % 4;
@@ -230,6 +236,15 @@ static int summed(const int *from, int i) {
     return sum + 1000 * n_odd + 100000 * from[i % 32 ? i - 1 : i];
 }
 
+static int spanned(const int *from, int i) {
+    int least = INT32_MAX, most = INT32_MIN;
+    for (int l = i / 32 * 32; l < i / 32 * 32 + 32; l++) {
+        least = from[l] - 20 < least ? from[l] - 20 : least;
+        most = from[l] - 20 > most ? from[l] - 20 : most;
+    }
+    return least + 1000 * most;
+}
+
 static void races_are_seen(void **) {
     const int right = count_wrong(turn<1>, turned), wrong = count_wrong(turn<0>, turned);
     const int reused = count_wrong(reuse, used_twice);
@@ -256,9 +271,10 @@ static void unwritten_memory_is_seen(void **) {
 }
 
 static void warps_exchange(void **) {
-    const int n_wrong = count_wrong(sum_warps, summed);
-    print_message("%d sums are wrong\n", n_wrong);
+    const int n_wrong = count_wrong(sum_warps, summed), n_spans = count_wrong(span_warps, spanned);
+    print_message("%d sums and %d extremes are wrong\n", n_wrong, n_spans);
     assert_int_equal(n_wrong, 0);
+    assert_int_equal(n_spans, 0);
 }
 
 static void matrices_multiply(void **) {
@@ -349,6 +365,9 @@ static void numbers_are_cuda_s(void **) {
     assert_int_equal(__byte_perm(0x03020100U, 0x07060504U, 0x7340), 0x07030400U);
     assert_int_equal(__byte_perm(0x00008000U, 0, 0x0009), 0x000000ffU);
     assert_int_equal(__dp4a((int)0x80ff0302U, 0x017f7f01, 1000), 1000 + 2 + 3 * 127 - 127 - 128);
+    assert_int_equal(__vminu2(0x00038000U, 0x00027fffU), 0x00027fffU);
+    assert_int_equal(__vmaxu2(0x00038000U, 0x00047fffU), 0x00048000U);
+    assert_int_equal(__umulhi(0x80000000U, 6U), 3);
     assert_int_equal(__float2int_rn(2.5F), 2);
     assert_int_equal(__float2int_rn(1e20F), INT32_MAX);
     assert_int_equal(__float2int_rn(NAN), 0);
