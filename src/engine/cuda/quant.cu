@@ -252,7 +252,7 @@ static __device__ inline void fold_pieces(const extremes *found, int pieces, int
 
 /* The values are loaded before the extremes are folded: one wait for memory, not two. */
 template <typename Source, int WIDE, bool CHANCE>
-static __global__ void __launch_bounds__(BLOCK, 5)
+static __global__ void __launch_bounds__(BLOCK, CHANCE ? 3 : 4)
     write_bytes(Source source, cut all, const extremes *found, grid_rule rule, nodes<uint8_t> to,
                 struct chance chance) {
     __shared__ fold_room room;
@@ -275,7 +275,7 @@ static __global__ void __launch_bounds__(BLOCK, 5)
         },
         [=]() {
             extremes own = no_extremes();
-#pragma unroll 4
+#pragma unroll 2
             for (int i = (int)threadIdx.x; i < rule.n * all.pieces; i += BLOCK) {
                 own.add(of_node[i]);
             }
