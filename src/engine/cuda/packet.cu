@@ -100,32 +100,40 @@ static dim3 grid_of_parts(const struct oct__lane *lane, const struct cut *cut) {
 
 /* This block's piece: elements begin … end - 1 of what its tensor keeps. */
 struct piece {
-    uint32_t part;            /* in the cut */
+    struct part part;
+    uint32_t number;          /* of the tensor, in the cut */
     uint32_t begin, end;      /* elements */
     uint32_t first, n_pieces; /* the tensor's pieces, of all that the form has */
     int is_first;
 };
 
+/* One thread looks for it: arguments lie in a cache of 2 KB, and if every warp of every block looked
+ * through them, they would wait for each other there most of the time. */
 static __device__ inline struct piece piece_of(const struct cut &cut) {
-    uint32_t low = 0, high = cut.n_parts - 1; /* the first tensor that ends beyond this block */
-    while (low < high) {
-        const uint32_t middle = (low + high) / 2;
-        if (cut.parts[middle].pieces_end > blockIdx.x) {
-            high = middle;
-        } else {
-            low = middle + 1;
+    __shared__ struct piece found;
+    if (threadIdx.x == 0) {
+        uint32_t low = 0, high = cut.n_parts - 1; /* the first tensor that ends beyond this block */
+        while (low < high) {
+            const uint32_t middle = (low + high) / 2;
+            if (cut.parts[middle].pieces_end > blockIdx.x) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
         }
+        const uint32_t begins = low > 0 ? cut.parts[low - 1].pieces_end : 0;
+        const uint32_t keep = cut.parts[low].keep, size = piece_size(keep);
+        const uint32_t begin = (blockIdx.x - begins) * size;
+        found.part = cut.parts[low];
+        found.number = low;
+        found.begin = begin;
+        found.end = begin + size < keep ? begin + size : keep;
+        found.first = cut.first_piece + begins;
+        found.n_pieces = cut.parts[low].pieces_end - begins;
+        found.is_first = blockIdx.x == begins;
     }
-    const uint32_t begins = low > 0 ? cut.parts[low - 1].pieces_end : 0;
-    const uint32_t keep = cut.parts[low].keep, size = piece_size(keep);
-    const uint32_t begin = (blockIdx.x - begins) * size;
-    const struct piece piece = {low,
-                                begin,
-                                begin + size < keep ? begin + size : keep,
-                                cut.first_piece + begins,
-                                cut.parts[low].pieces_end - begins,
-                                blockIdx.x == begins};
-    return piece;
+    __syncthreads();
+    return found;
 }
 
 /* --- what a packet is made of ------------------------------------------------------------------ */
@@ -258,7 +266,7 @@ static __global__ void __launch_bounds__(BLOCK)
     pack_plain(__grid_constant__ const struct cut cut, __grid_constant__ const struct packing p,
                nodes<const uint32_t> rows, nodes<char> packets) {
     const struct piece piece = piece_of(cut);
-    const struct part part = cut.parts[piece.part];
+    const struct part &part = piece.part;
     const uint32_t *__restrict__ x = rows.of((int)blockIdx.y) + part.offset;
     char *packet = packets.of((int)blockIdx.y), *values = packet + p.values_at;
     uint32_t peak = 0;
@@ -276,7 +284,7 @@ static __global__ void __launch_bounds__(BLOCK)
             peak = max(peak, x[i] & 0x7fffffffU);
         }
     }
-    look_at(p, cut.first_part + piece.part, peak);
+    look_at(p, cut.first_part + piece.number, peak);
     end_with_zeros(p, packet);
 }
 
@@ -287,7 +295,7 @@ static __global__ void __launch_bounds__(BLOCK)
                  nodes<const uint32_t> rows) {
     __shared__ double room[BLOCK / 32];
     const struct piece piece = piece_of(cut);
-    const struct part part = cut.parts[piece.part];
+    const struct part &part = piece.part;
     const uint32_t *x = rows.of((int)blockIdx.y) + part.offset;
     uint32_t peak = 0;
     double sum = 0.0;
@@ -297,7 +305,7 @@ static __global__ void __launch_bounds__(BLOCK)
         peak = bits > peak ? bits : peak;
         sum += p.coding == OCT_CODING_LEVELS ? v * v : v;
     }
-    look_at(p, cut.first_part + piece.part, peak);
+    look_at(p, cut.first_part + piece.number, peak);
     uint64_t measure;
     if (p.coding == OCT_CODING_S8) {
         measure = block_max(peak, (uint32_t *)room);
@@ -348,7 +356,7 @@ static __global__ void __launch_bounds__(BLOCK)
                nodes<const uint32_t> rows, nodes<char> packets) {
     __shared__ double room[BLOCK / 32];
     const struct piece piece = piece_of(cut);
-    const struct part part = cut.parts[piece.part];
+    const struct part &part = piece.part;
     const struct oct__stream stream = p.round.of((int)blockIdx.y);
     const uint32_t *x = rows.of((int)blockIdx.y) + part.offset;
     char *packet = packets.of((int)blockIdx.y);
@@ -564,7 +572,7 @@ static __global__ void __launch_bounds__(BLOCK)
               nodes<char> packets) {
     __shared__ uint32_t room[BLOCK / 32];
     const struct piece piece = piece_of(cut);
-    const struct part part = cut.parts[piece.part];
+    const struct part &part = piece.part;
     const struct oct__stream stream = p.round.of((int)blockIdx.y);
     const uint32_t *kept = (const uint32_t *)(room_of(p) + p.kept_at) + part.first;
     const struct peak *peaks = (const struct peak *)(room_of(p) + p.peaks_at);
@@ -676,7 +684,7 @@ static __global__ void __launch_bounds__(BLOCK)
     fold_packets(__grid_constant__ const struct cut cut, struct folding f,
                  __grid_constant__ const struct shares shares, nodes<float> rows) {
     const struct piece piece = piece_of(cut);
-    const struct part part = cut.parts[piece.part];
+    const struct part &part = piece.part;
     const struct oct__share share = shares.of[blockIdx.y];
     const char *packet = (const char *)share.packet, *values = packet + f.values_at;
     if (!packet) {
