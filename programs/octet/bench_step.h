@@ -33,9 +33,9 @@ struct bench_row {
 
 /* Tables of one row on stdout; `calls` lists every call too. */
 void bench_profile_print(const struct bench_row *row, int calls);
-/* Adds to arrays of calls, kinds and layers. */
+/* Adds to arrays of calls, kinds and layers, and to ceilings where the engine knows them. */
 void bench_profile_json(const struct bench_row *row, struct cli_json *calls, struct cli_json *kinds,
-                        struct cli_json *layers);
+                        struct cli_json *layers, struct cli_json *ceilings);
 
 /* Trains a few steps in a child process and looks at its memory. Before the first thread is made:
  * a child has only the thread that made it. */

@@ -181,11 +181,11 @@ static int print_json(const struct cli *cli, const struct bench_row *rows, int n
                       int n_nodes) {
     struct cli_json *root = cli_json_object(), *array = cli_json_array();
     struct cli_json *calls = cli_json_array(), *kinds = cli_json_array();
-    struct cli_json *layers = cli_json_array();
+    struct cli_json *layers = cli_json_array(), *ceilings = cli_json_array();
     for (int i = 0; i < n_rows; i++) {
         cli_json_add(array, step_json(&rows[i], rows));
         if (cli_own(cli, "profile")) {
-            bench_profile_json(&rows[i], calls, kinds, layers);
+            bench_profile_json(&rows[i], calls, kinds, layers, ceilings);
         }
     }
     cli_json_int(root, "nodes", n_nodes);
@@ -194,6 +194,7 @@ static int print_json(const struct cli *cli, const struct bench_row *rows, int n
     cli_json_put(root, "profile", calls);
     cli_json_put(root, "kinds", kinds);
     cli_json_put(root, "layers", layers);
+    cli_json_put(root, "ceilings", ceilings);
     cli_json_put(root, "cost",
                  cli_own(cli, "cost") ? bench_cost_json(rows, n_rows) : cli_json_array());
     cli_json_text(root, "svg", cli_own(cli, "svg"));
@@ -326,9 +327,13 @@ const struct cli_command cli_bench_step = {
     .json = "nodes, seconds, rows (precision, norm, samples_per_s, speedup, floor_samples_per_s, "
             "share_of_floor, workspace_bytes, workspace_ratio, state_bytes, wire_bytes, "
             "gossip_share), profile (precision, layer, op, kind, ms, share, is_product, floor_ms, "
-            "multiply_adds), kinds (precision, kind, is_product, calls, ms, share, floor_ms, "
-            "share_of_floor, gmadds_per_s), layers (precision, layer, forward_ms, "
-            "data_gradient_ms, weight_gradient_ms, element_ms, ms, share), cost (precision, "
+            "multiply_adds, bytes, operations, bytes_ms, operations_ms, gap), kinds (precision, "
+            "kind, is_product, calls, ms, share, floor_ms, share_of_floor, gmadds_per_s, bytes, "
+            "operations, bytes_ms, operations_ms, gap), layers (precision, layer, forward_ms, "
+            "data_gradient_ms, weight_gradient_ms, element_ms, ms, share, floor_ms, bytes, "
+            "operations, bytes_ms, operations_ms, gap), ceilings of engine cuda (precision, "
+            "bytes_per_s, s8_operations_per_s, bf16_operations_per_s, f32_operations_per_s, "
+            "launch_us), cost (precision, "
             "forward_multiply_adds_per_sample, multiply_adds, element_operations, "
             "parameter_bytes, activation_bytes, work_bytes, work_used_bytes, workspace_bytes, "
             "state_bytes, peak_rss_bytes, own_rss_bytes, asked_bytes, file_rss_bytes, least_pj, "

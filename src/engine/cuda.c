@@ -46,6 +46,7 @@ static oct_status cuda_prepare(struct oct__engine *engine, enum oct__op op,
 static void cuda_close(struct oct__engine *engine) {
     struct oct__cuda_engine *cuda = (struct oct__cuda_engine *)engine;
     oct__cuda_graph_close(cuda);
+    oct__cuda_clock_close(cuda);
     oct__cuda_memory_close(cuda);
     if (cuda->stream) {
         (void)cudaStreamDestroy(cuda->stream);
@@ -121,6 +122,7 @@ static oct_status cuda_open(const struct oct_engine_kind *kind, int n_threads,
         cuda_close(&cuda->engine);
         return status;
     }
+    oct__cuda_clock_open(cuda);
     struct oct__engine *engine = &cuda->engine;
     engine->kind = kind;
     engine->n_threads = n_threads;

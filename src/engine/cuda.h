@@ -2,7 +2,7 @@
 /* cuda.h - the engine `cuda`: every node of a cohort in one launch of one GPU.
  *
  * Host code is C: cuda.c has the table of operations, cuda_memory.c memory and copies,
- * cuda_graph.c steps that are replayed. Kernels are CUDA C
+ * cuda_graph.c steps that are replayed, cuda_clock.c time and the device's limits. Kernels are CUDA C
  * and live in cuda/: one file for each group of operations, its functions called oct__cuda_NAME, as
  * the CPU's are called oct__cpu_NAME. The node's number is a dimension of every grid; tensors of
  * neighbouring nodes lie `stride` apart, so a kernel finds its own by a multiplication.
@@ -60,6 +60,8 @@ struct oct__cuda_engine {
     int n_fetches;
     struct oct__cuda_now *now, now_there; /* on the device; what is there */
     struct oct__cuda_graph *graphs;       /* cuda_graph.c */
+    struct CUevent_st **stamps;           /* cuda_clock.c: made when they are first used */
+    size_t n_stamps, stamp_capacity;
 };
 
 /* An error of CUDA's, a cudaError_t, in words. */
@@ -72,6 +74,17 @@ void oct__cuda_memory_close(struct oct__cuda_engine *cuda);
 /* cuda_graph.c: the same for pieces that are replayed. */
 OCT_MUST_CHECK oct_status oct__cuda_graph_open(struct oct__cuda_engine *cuda);
 void oct__cuda_graph_close(struct oct__cuda_engine *cuda);
+
+/* cuda_clock.c: the same for time and the device's limits. */
+void oct__cuda_clock_open(struct oct__cuda_engine *cuda);
+void oct__cuda_clock_close(struct oct__cuda_engine *cuda);
+
+/* cuda/limits.cu: `rounds` products after one another in every warp of a launch that fills `n_blocks`
+ * of the device's processors; returns the operations of a round. `sink` has room for
+ * OCT_CUDA_BUSY_BYTES a block. */
+enum { OCT_CUDA_BUSY_BYTES = 1 << 10 };
+double oct__cuda_keep_busy(const struct oct__cuda_engine *cuda, enum oct__unit unit, int n_blocks,
+                           int rounds, void *sink);
 
 /* cuda/rows.cu: brings the lane's step, or step and rate, to the device for what is launched next. */
 void oct__cuda_tell_step(const struct oct__lane *lane);

@@ -192,6 +192,21 @@ struct oct__lane {
     int bare;  /* products only, without packing and folding: the floor that `bench step` reports */
 };
 
+/* Units that products are done by. */
+enum oct__unit {
+    OCT_UNIT_S8, /* both factors are bytes */
+    OCT_UNIT_BF16,
+    OCT_UNIT_F32,
+    OCT_UNIT_COUNT
+};
+
+/* What a device does at most. An addition counts as an operation and a multiplication, too. */
+struct oct__ceilings {
+    double bytes_per_s; /* between memory and the device, reads and writes together */
+    double operations_per_s[OCT_UNIT_COUNT];
+    double launch_s; /* of a launch that does nothing */
+};
+
 typedef oct_status oct__op_fn(const struct oct__lane *lane, const struct oct__args *args);
 typedef oct_status oct__op_many_fn(const struct oct__lane *lane,
                                    const struct oct__args *const *args, int n);
@@ -252,6 +267,16 @@ struct oct__engine {
      * return before, what one finds wrong (INVALID, NOT_FINITE) is told by a later finish, read or
      * await. */
     oct_status (*finish)(struct oct__engine *engine);
+
+    /* Time by the device's own clock, which does not hold it up: `stamp` marks this place among the
+     * launches, any number of times, by a number from 0 on; `stamped` says how long after stamp `from`
+     * the device came to stamp `to`, once it has finished. What is replayed is stamped again. NULL:
+     * launches are timed by the host's clock. */
+    oct_status (*stamp)(struct oct__engine *engine, size_t index);
+    oct_status (*stamped)(struct oct__engine *engine, size_t from, size_t to, double *seconds);
+
+    /* Measures them, which takes some milliseconds. NULL: nobody knows. */
+    oct_status (*ceilings)(struct oct__engine *engine, struct oct__ceilings *out);
 
     void (*close)(struct oct__engine *engine);
 };

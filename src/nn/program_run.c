@@ -89,24 +89,39 @@ static oct_status run_many(const struct oct__program *program, size_t index, siz
     return OCT_OK;
 }
 
-/* Runs `n` calls that are one for the engine; their time counts for each of them alike. */
-static oct_status time_calls(const struct oct__program *program, size_t index, size_t n,
+/* Runs `n` calls that are one for the engine. */
+static oct_status run_group(const struct oct__program *program, size_t index, size_t n,
+                            const struct oct__lane *lane, const struct oct__bases *bases) {
+    return n > 1 ? run_many(program, index, n, lane, bases) : run_call(program, index, lane, bases);
+}
+
+/* Their time counts for each of them alike. */
+static void add_time(const struct oct__profile *profile, size_t index, size_t n, double seconds) {
+    for (size_t i = index; i < index + n; i++) {
+        profile->seconds[i] += seconds / (double)n;
+    }
+}
+
+/* The same by the host's clock, for which the engine has to finish. */
+static oct_status time_group(const struct oct__program *program, size_t index, size_t n,
                              const struct oct__lane *lane, const struct oct__bases *bases,
                              const struct oct__profile *profile) {
-    const double start = profile ? oct__seconds() : 0.0;
-    OCT_TRY(n > 1 ? run_many(program, index, n, lane, bases)
-                  : run_call(program, index, lane, bases));
-    if (!profile) {
-        return OCT_OK;
-    }
+    const double start = oct__seconds();
+    OCT_TRY(run_group(program, index, n, lane, bases));
     if (lane->engine->finish) {
         OCT_TRY(lane->engine->finish(lane->engine));
     }
-    const double each = (oct__seconds() - start) / (double)n;
-    for (size_t i = index; i < index + n; i++) {
-        profile->seconds[i] += each;
-    }
+    add_time(profile, index, n, oct__seconds() - start);
     return OCT_OK;
+}
+
+/* Calls that look at quantizers run where somebody wants to know. */
+static int is_run(const struct oct__program *program, const struct oct__lane *lane, size_t index) {
+    return program->calls[index].op != OCT_OP_QUANT_COUNT || lane->watch;
+}
+
+static int is_stamped(const struct oct__lane *lane, const struct oct__profile *profile) {
+    return profile && lane->engine->stamp;
 }
 
 static oct_status run_calls(const struct oct__program *program, const struct oct__lane *lane,
@@ -114,8 +129,41 @@ static oct_status run_calls(const struct oct__program *program, const struct oct
                             const struct oct__profile *profile) {
     for (size_t i = from, n; i < to; i += n) {
         n = together(program, i, to);
-        if (program->calls[i].op != OCT_OP_QUANT_COUNT || lane->watch) {
-            OCT_TRY(time_calls(program, i, n, lane, bases, profile));
+        if (is_run(program, lane, i)) {
+            OCT_TRY(profile ? time_group(program, i, n, lane, bases, profile)
+                            : run_group(program, i, n, lane, bases));
+        }
+    }
+    return OCT_OK;
+}
+
+/* With a stamp before the first call and after each; a stamp's number is that of the next call. */
+static oct_status stamp_calls(const struct oct__program *program, const struct oct__lane *lane,
+                              const struct oct__bases *bases, size_t from, size_t to) {
+    struct oct__engine *engine = lane->engine;
+    OCT_TRY(engine->stamp(engine, from));
+    for (size_t i = from, n; i < to; i += n) {
+        n = together(program, i, to);
+        if (is_run(program, lane, i)) {
+            OCT_TRY(run_group(program, i, n, lane, bases));
+            OCT_TRY(engine->stamp(engine, i + n));
+        }
+    }
+    return OCT_OK;
+}
+
+static oct_status read_stamps(const struct oct__program *program, const struct oct__lane *lane,
+                              size_t from, size_t to, const struct oct__profile *profile) {
+    struct oct__engine *engine = lane->engine;
+    size_t last = from;
+    OCT_TRY(engine->finish(engine));
+    for (size_t i = from, n; i < to; i += n) {
+        n = together(program, i, to);
+        if (is_run(program, lane, i)) {
+            double seconds;
+            OCT_TRY(engine->stamped(engine, last, i + n, &seconds));
+            add_time(profile, i, n, seconds);
+            last = i + n;
         }
     }
     return OCT_OK;
@@ -126,15 +174,13 @@ struct piece {
     struct oct__bases bases;
     uint64_t program, from, to, seed;
     void *scratch;
-    int64_t first_node, n_nodes, watch;
+    int64_t first_node, n_nodes, watch, is_stamped;
 };
 
-oct_status oct__program_run(const struct oct__program *program, const struct oct__lane *lane,
+/* Runs the calls, or has the engine replay them. */
+static oct_status run_piece(const struct oct__program *program, const struct oct__lane *lane,
                             const struct oct__bases *bases, size_t from, size_t to,
-                            const struct oct__profile *profile) {
-    if (!lane->engine->begin || profile || to - from < 2) {
-        return run_calls(program, lane, bases, from, to, profile);
-    }
+                            int is_stamped) {
     const struct piece piece = {.bases = *bases,
                                 .program = program->number,
                                 .from = from,
@@ -143,12 +189,30 @@ oct_status oct__program_run(const struct oct__program *program, const struct oct
                                 .scratch = lane->shared_scratch,
                                 .first_node = lane->first_node,
                                 .n_nodes = lane->form.n_nodes,
-                                .watch = lane->watch};
+                                .watch = lane->watch,
+                                .is_stamped = is_stamped};
     int is_replayed;
     OCT_TRY(lane->engine->begin(lane, &piece, sizeof piece, &is_replayed));
-    return is_replayed
-               ? OCT_OK
-               : lane->engine->end(lane, run_calls(program, lane, bases, from, to, profile));
+    if (is_replayed) {
+        return OCT_OK;
+    }
+    return lane->engine->end(lane, is_stamped ? stamp_calls(program, lane, bases, from, to)
+                                              : run_calls(program, lane, bases, from, to, NULL));
+}
+
+oct_status oct__program_run(const struct oct__program *program, const struct oct__lane *lane,
+                            const struct oct__bases *bases, size_t from, size_t to,
+                            const struct oct__profile *profile) {
+    if (is_stamped(lane, profile)) {
+        /* One call is replayed, too: else its time would have the host's for launching it. */
+        OCT_TRY(lane->engine->begin ? run_piece(program, lane, bases, from, to, 1)
+                                    : stamp_calls(program, lane, bases, from, to));
+        return read_stamps(program, lane, from, to, profile);
+    }
+    if (!lane->engine->begin || profile || to - from < 2) {
+        return run_calls(program, lane, bases, from, to, profile);
+    }
+    return run_piece(program, lane, bases, from, to, 0);
 }
 
 oct_status oct__program_run_floor(const struct oct__program *program, const struct oct__lane *lane,
@@ -158,7 +222,8 @@ oct_status oct__program_run_floor(const struct oct__program *program, const stru
     bare.bare = 1;
     for (size_t i = program->n_once; i < program->n_calls; i++) {
         if (oct__op_info[program->calls[i].op].is_product) {
-            OCT_TRY(time_calls(program, i, 1, &bare, bases, profile));
+            OCT_TRY(profile ? time_group(program, i, 1, &bare, bases, profile)
+                            : run_call(program, i, &bare, bases));
         }
     }
     return OCT_OK;

@@ -68,10 +68,19 @@ static double keep_round(const struct call_times *times, double *rounds, int rou
     return all;
 }
 
+/* With NULL: no more. */
 static void time_lanes(struct oct__cohort *cohort, const struct call_times *times) {
     for (int lane = 0; lane < cohort->n_lanes; lane++) {
-        cohort->lanes[lane].seconds = lane_times(times, lane);
+        cohort->lanes[lane].seconds = times ? lane_times(times, lane) : NULL;
     }
+}
+
+/* What the engine's ceilings leave a call at least. */
+static void find_floor(const struct oct__ceilings *ceilings, enum oct__unit unit,
+                       struct oct__profile_call *call) {
+    call->bytes_ms = 1e3 * (double)call->bytes / ceilings->bytes_per_s;
+    call->operations_ms = 2e3 * (double)call->madds / ceilings->operations_per_s[unit];
+    call->floor_ms = call->bytes_ms > call->operations_ms ? call->bytes_ms : call->operations_ms;
 }
 
 /* A median a call; calls that only look at quantizers have not run. */
@@ -79,6 +88,7 @@ static oct_status fill_profile(const struct oct_trainer *trainer, const struct c
                                int n_rounds, struct oct__step_profile *profile) {
     const struct oct__program *program = trainer->cohort->step_program;
     const double unit = 1e3 / times->n_lanes;
+    const uint64_t n_launches = (uint64_t)(trainer->n_nodes / program->form.n_nodes);
     void *memory;
     OCT_TRY(oct__arena_take(&profile->arena, times->n_calls * sizeof *profile->calls, &memory));
     profile->calls = memory;
@@ -89,6 +99,7 @@ static oct_status fill_profile(const struct oct_trainer *trainer, const struct c
             continue;
         }
         const char *layer = call->layer >= 0 ? trainer->graph.layers[call->layer].name : "update";
+        const struct oct__call_products products = oct__call_products(program, call);
         struct oct__profile_call *out = &profile->calls[profile->n_calls++];
         *out = (struct oct__profile_call){
             .op = oct__op_info[call->op].name,
@@ -96,8 +107,12 @@ static oct_status fill_profile(const struct oct_trainer *trainer, const struct c
             .work = oct__work_of(call->op),
             .ms = unit * median(times->steps + i * ROUNDS_MOST, n_rounds),
             .floor_ms = unit * median(times->floors + i * ROUNDS_MOST, n_rounds),
-            .madds = (uint64_t)trainer->n_nodes * oct__call_products(program, call).madds,
+            .madds = (uint64_t)trainer->n_nodes * products.madds,
+            .bytes = n_launches * oct__call_bytes(program, call),
         };
+        if (oct__profile_has_ceilings(profile)) {
+            find_floor(&profile->ceilings, oct__products_unit(&products), out);
+        }
         OCT_TRY(oct__arena_text(&profile->arena, &out->layer, "%s", layer));
     }
     return OCT_OK;
@@ -123,6 +138,9 @@ static oct_status run_floor(struct oct__cohort *cohort) {
 struct oct__step_bench {
     struct oct_trainer *trainer;
     int with_profile;
+    int with_stamps; /* calls are timed in steps of their own */
+    int n_ahead;     /* steps of a round */
+    struct oct__ceilings ceilings;
     struct call_times times;
     int n_rounds;
     double steps[ROUNDS_MOST], floors[ROUNDS_MOST]; /* seconds of a round */
@@ -131,11 +149,27 @@ struct oct__step_bench {
 };
 
 /* Steps of a round: where launches return before they are done, one step's beginning hides behind the
- * end of another's, and only several together take the time that they take. */
+ * end of another's, and only several together take the time that they take. Long ones hide little. */
 enum { STEPS_AHEAD = 16 };
+#define AHEAD_SECONDS 0.1
 
 static oct_status finish(struct oct__engine *engine) {
     return engine->finish ? engine->finish(engine) : OCT_OK;
+}
+
+static oct_status count_ahead(struct oct__step_bench *bench) {
+    struct oct__engine *engine = bench->trainer->engine;
+    bench->n_ahead = 1;
+    if (!engine->finish || (bench->with_profile && !bench->with_stamps)) {
+        return OCT_OK;
+    }
+    OCT_TRY(finish(engine));
+    const double start = oct__seconds();
+    OCT_TRY(oct__trainer_step(bench->trainer));
+    OCT_TRY(finish(engine));
+    const double n = AHEAD_SECONDS / (oct__seconds() - start);
+    bench->n_ahead = n < 1 ? 1 : n > STEPS_AHEAD ? STEPS_AHEAD : (int)n;
+    return OCT_OK;
 }
 
 static oct_status run_round(struct oct__step_bench *bench) {
@@ -143,7 +177,7 @@ static oct_status run_round(struct oct__step_bench *bench) {
     struct oct__engine *engine = trainer->engine;
     const struct call_times *times = &bench->times;
     const int round = bench->n_rounds;
-    const int n = engine->finish && !bench->with_profile ? STEPS_AHEAD : 1;
+    const int n = bench->n_ahead;
     double start = oct__seconds(), gossip_before = trainer->gossip_seconds;
     for (int i = 0; i < n; i++) {
         OCT_TRY(oct__trainer_step(trainer));
@@ -153,6 +187,11 @@ static oct_status run_round(struct oct__step_bench *bench) {
     const double gossip = (trainer->gossip_seconds - gossip_before) / n / step;
     bench->steps[round] = step;
     bench->gossips[round] = gossip;
+    if (bench->with_stamps) {
+        time_lanes(trainer->cohort, times);
+        OCT_TRY(oct__trainer_step(trainer));
+        time_lanes(trainer->cohort, NULL);
+    }
     bench->arounds[round] = step * (1 - gossip) - keep_round(times, times->steps, round);
     start = oct__seconds();
     for (int i = 0; i < n; i++) {
@@ -198,6 +237,10 @@ static oct_status find_time(struct oct__step_bench *bench, struct oct__step_time
         profile->step_ms = 1e3 * step;
         profile->gossip_ms = 1e3 * step * out->gossip_share;
         profile->around_ms = 1e3 * median(bench->arounds, rounds);
+        if (bench->with_stamps && profile->around_ms < 0) {
+            profile->around_ms = 0; /* stamps take longer than what is around the calls */
+        }
+        profile->ceilings = bench->ceilings;
         OCT_TRY(fill_profile(trainer, &bench->times, rounds, profile));
     }
     return OCT_OK;
@@ -319,9 +362,15 @@ oct_status oct__step_bench_open(const struct oct_config *config, int n_nodes, in
     if (with_profile) {
         OCT_TRY_TO(fail, call_times_init(&bench->times, bench->trainer->cohort));
     }
+    struct oct__engine *engine = bench->trainer->engine;
+    bench->with_stamps = with_profile && engine->stamp;
+    if (with_profile && engine->ceilings) {
+        OCT_TRY_TO(fail, engine->ceilings(engine, &bench->ceilings));
+    }
     OCT_TRY_TO(fail, oct__trainer_step(bench->trainer)); /* first touch of all memory */
     OCT_TRY_TO(fail, run_floor(bench->trainer->cohort));
-    time_lanes(bench->trainer->cohort, &bench->times);
+    OCT_TRY_TO(fail, count_ahead(bench));
+    time_lanes(bench->trainer->cohort, bench->with_stamps ? NULL : &bench->times);
     *out = bench;
     return OCT_OK;
 fail:

@@ -137,6 +137,46 @@ struct oct__call_products oct__call_products(const struct oct__program *program,
     return out;
 }
 
+enum oct__unit oct__products_unit(const struct oct__call_products *products) {
+    const enum oct__dtype a = products->a, b = products->b;
+    return a == OCT_DTYPE_F32 || b == OCT_DTYPE_F32     ? OCT_UNIT_F32
+           : a == OCT_DTYPE_BF16 || b == OCT_DTYPE_BF16 ? OCT_UNIT_BF16
+                                                        : OCT_UNIT_S8;
+}
+
+/* How often a call moves its operand: 2 where it reads and writes it. */
+static uint64_t times_moved(const struct oct__program_call *call, int index) {
+    const char letter = oct__op_info[call->op].operands[index];
+    const struct oct__args args = {.attr = call->attr};
+    if (letter != 'b' && letter != 'B') {
+        return 1;
+    }
+    /* a quantizer's range at evaluation; a momentum that gossip's result changes later */
+    return oct__op_only_reads(call->op, &args, index) ||
+                   (call->op == OCT_OP_SGD && index == 1 && call->attr.sgd.is_global)
+               ? 1
+               : 2;
+}
+
+uint64_t oct__call_bytes(const struct oct__program *program, const struct oct__program_call *call) {
+    const uint64_t n_nodes = (uint64_t)program->form.n_nodes;
+    uint64_t bytes = 0;
+    for (int i = 0; oct__op_info[call->op].operands[i]; i++) {
+        if (call->tensors[i] < 0) {
+            continue;
+        }
+        const struct oct__program_tensor *tensor = &program->tensors[call->tensors[i]];
+        struct oct__tensor shape = tensor->shape;
+        if (call->tensors[i] == program->images) {
+            shape.n = program->batch;
+        }
+        /* the dataset's table, which all nodes share, is looked up once */
+        const int is_shared = tensor->home == OCT_HOME_DATA && call->tensors[i] != program->images;
+        bytes += (is_shared ? 1 : n_nodes) * times_moved(call, i) * oct__tensor_bytes(&shape);
+    }
+    return bytes;
+}
+
 uint64_t oct__call_elements(const struct oct__program *program,
                             const struct oct__program_call *call) {
     uint64_t elements = 0;

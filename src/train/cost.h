@@ -47,6 +47,14 @@ struct oct__call_products {
 struct oct__call_products oct__call_products(const struct oct__program *program,
                                              const struct oct__program_call *call);
 
+/* The unit that does them: a byte that meets a float is a float. */
+enum oct__unit oct__products_unit(const struct oct__call_products *products);
+
+/* Bytes between memory and the engine that no launch of a call can do without, whatever it keeps to
+ * itself: of all its nodes every operand read once, every result written once; of the dataset the
+ * batch. */
+uint64_t oct__call_bytes(const struct oct__program *program, const struct oct__program_call *call);
+
 /* Elements that a call which is no product reads and writes, without the dataset; 0 for products and
  * for calls that only look. */
 uint64_t oct__call_elements(const struct oct__program *program,

@@ -9,11 +9,27 @@ void oct__step_profile_fini(struct oct__step_profile *profile) {
     memset(profile, 0, sizeof *profile);
 }
 
-static void add(struct oct__profile_sum *sum, const struct oct__profile_call *call) {
-    sum->n_calls++;
-    sum->ms += call->ms;
-    sum->floor_ms += call->floor_ms;
-    sum->madds += call->madds;
+void oct__profile_join(struct oct__profile_sum *sum, const struct oct__profile_sum *other) {
+    sum->n_calls += other->n_calls;
+    sum->ms += other->ms;
+    sum->floor_ms += other->floor_ms;
+    sum->madds += other->madds;
+    sum->bytes += other->bytes;
+    sum->bytes_ms += other->bytes_ms;
+    sum->operations_ms += other->operations_ms;
+}
+
+void oct__profile_add(struct oct__profile_sum *sum, const struct oct__profile_call *call) {
+    const struct oct__profile_sum alone = {
+        .n_calls = 1,
+        .ms = call->ms,
+        .floor_ms = call->floor_ms,
+        .madds = call->madds,
+        .bytes = call->bytes,
+        .bytes_ms = call->bytes_ms,
+        .operations_ms = call->operations_ms,
+    };
+    oct__profile_join(sum, &alone);
 }
 
 struct oct__profile_sum oct__profile_kinds(const struct oct__step_profile *profile,
@@ -21,8 +37,8 @@ struct oct__profile_sum oct__profile_kinds(const struct oct__step_profile *profi
     struct oct__profile_sum all = {0};
     memset(kinds, 0, OCT_WORK_COUNT * sizeof *kinds);
     for (size_t i = 0; i < profile->n_calls; i++) {
-        add(&kinds[profile->calls[i].work], &profile->calls[i]);
-        add(&all, &profile->calls[i]);
+        oct__profile_add(&kinds[profile->calls[i].work], &profile->calls[i]);
+        oct__profile_add(&all, &profile->calls[i]);
     }
     return all;
 }
@@ -59,7 +75,7 @@ size_t oct__profile_layers(const struct oct__step_profile *profile,
         struct oct__profile_layer *layer = find(layers, &n, call);
         *(call->work < OCT_WORK_PRODUCTS ? &layer->product_ms[call->work] : &layer->element_ms) +=
             call->ms;
-        layer->ms += call->ms;
+        oct__profile_add(&layer->all, call);
     }
     return n;
 }

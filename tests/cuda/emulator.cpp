@@ -485,6 +485,8 @@ struct emu_launched {
     struct dim3 grid;
     unsigned block;
     size_t shared;
+    void (*body)(void *what); /* no kernel but this, of `what` */
+    void *what;
     struct emu_launched *next;
 };
 
@@ -528,8 +530,16 @@ void emu_record_drop(struct emu_record *record) {
 void emu_replay(const struct emu_record *record) {
     emu_record_none("replaying");
     for (const struct emu_launched *at = record->first; at; at = at->next) {
-        launch_now(&at->kernel, at->call, at->grid, at->block, at->shared);
+        if (at->body) {
+            at->body(at->what);
+        } else {
+            launch_now(&at->kernel, at->call, at->grid, at->block, at->shared);
+        }
     }
+}
+
+int emu_is_recording(void) {
+    return recording != NULL;
 }
 
 void emu_record_none(const char *what) {
@@ -538,21 +548,36 @@ void emu_record_none(const char *what) {
     }
 }
 
+static struct emu_launched *append() {
+    struct emu_launched *at = (struct emu_launched *)calloc(1, sizeof *at);
+    *recording->end = at;
+    recording->end = &at->next;
+    return at;
+}
+
 void emu_launch(const struct emu_kernel *kernel, const void *call, size_t bytes, struct dim3 grid,
                 unsigned block, size_t shared) {
     if (!recording) {
         launch_now(kernel, call, grid, block, shared);
         return;
     }
-    struct emu_launched *at = (struct emu_launched *)calloc(1, sizeof *at);
+    struct emu_launched *at = append();
     at->kernel = *kernel;
     at->call = malloc(bytes);
     memcpy(at->call, call, bytes);
     at->grid = grid;
     at->block = block;
     at->shared = shared;
-    *recording->end = at;
-    recording->end = &at->next;
+}
+
+void emu_do(void (*body)(void *what), void *what) {
+    if (!recording) {
+        body(what);
+        return;
+    }
+    struct emu_launched *at = append();
+    at->body = body;
+    at->what = what;
 }
 
 /* --- memory ------------------------------------------------------------------------------------ */

@@ -15,7 +15,7 @@
  *     reach, lanes of a warp at different instructions, a launch that no GPU takes, a write beyond
  *     dynamic shared memory or beyond an allocation, rows of a matrix that are not aligned.
  *
- * The order comes from a seed: OCT_EMULATOR_SEED in the environment, or 1. Not emulated: speed, time,
+ * The order comes from a seed: OCT_EMULATOR_SEED in the environment, or 1. Not emulated: speed (time is the CPU's),
  * streams (everything is done at once), blocks that run at the same time and talk to one another, and
  * warps of which only some lanes take part in a shuffle (masks other than all lanes).
  *
@@ -57,7 +57,10 @@ struct emu_record *emu_record_end(void);
 struct emu_record *emu_record_share(struct emu_record *record);
 void emu_record_drop(struct emu_record *record);
 void emu_replay(const struct emu_record *record);
-/* Ends the program if something is being recorded: the engine records kernels alone. */
+/* Something between the launches: done at once, or recorded among them. */
+void emu_do(void (*body)(void *what), void *what);
+int emu_is_recording(void);
+/* Ends the program if something is being recorded: the engine records kernels and events alone. */
 void emu_record_none(const char *what);
 
 /* Static shared memory is what a file of kernels has in its .bss: `static` variables that begin with

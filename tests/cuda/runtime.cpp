@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "emulator.h"
 
@@ -113,35 +114,68 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     return cudaStreamSynchronize(stream);
 }
 
+/* --- events ------------------------------------------------------------------------------------ */
+
 struct CUevent_st {
-    int unused;
+    unsigned flags;
+    double seconds; /* when it was last passed; 0: never */
 };
 
-static struct CUevent_st only_event;
-
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
-    (void)flags;
-    *event = &only_event;
+    *event = (cudaEvent_t)calloc(1, sizeof **event);
+    (*event)->flags = flags;
     return cudaSuccess;
 }
 
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-    (void)event;
+/* Later than any event before it, however coarse the clock. */
+static void pass(void *what) {
+    static double last;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const double seconds = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    last = seconds > last + 1e-6 ? seconds : last + 1e-6;
+    ((cudaEvent_t)what)->seconds = last;
+}
+
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
+    if ((flags == cudaEventRecordExternal) != emu_is_recording()) {
+        return told(cudaErrorInvalidValue);
+    }
+    emu_do(pass, event);
     return cudaStreamSynchronize(stream);
 }
 
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+    return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to) {
+    *ms = (float)(1e3 * (to->seconds - from->seconds));
+    return told(!(from->flags & cudaEventDisableTiming) && !(to->flags & cudaEventDisableTiming) &&
+                        from->seconds > 0 && to->seconds > 0
+                    ? cudaSuccess
+                    : cudaErrorInvalidValue);
+}
+
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-    return told(event == &only_event ? cudaSuccess : cudaErrorInvalidValue);
+    (void)event;
+    return cudaSuccess;
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-    return cudaEventSynchronize(event);
+    free(event);
+    return cudaSuccess;
 }
 
 /* A graph and what is made ready of it are the same list here, which has two owners. */
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode) {
     (void)mode;
     emu_record_begin();
+    return cudaStreamSynchronize(stream);
+}
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status) {
+    *status = emu_is_recording() ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
     return cudaStreamSynchronize(stream);
 }
 
@@ -183,8 +217,7 @@ cudaError_t cudaDriverGetVersion(int *version) {
 }
 
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device) {
-    (void)attribute; /* there is one that anybody asks for */
-    *value = 9;
+    *value = attribute == cudaDevAttrMultiProcessorCount ? 1 : 9;
     return told(device == 0 ? cudaSuccess : cudaErrorInvalidValue);
 }
 

@@ -24,12 +24,12 @@ static int close_engine(void **state) {
     return 0;
 }
 
-static struct oct__program *plan(const struct oct_graph *graph, int batch) {
+static struct oct__program *plan_for(const struct oct_graph *graph, int batch, int n_nodes) {
     struct oct__program *program = NULL;
     const struct oct__program_config config = {
         .mode = OCT_MODE_TRAIN,
         .batch = batch,
-        .form = {1, 1, 16},
+        .form = {n_nodes, 1, 16},
         .dataset_images = 1000,
         .dataset_height = graph->height,
         .dataset_width = graph->width,
@@ -37,6 +37,10 @@ static struct oct__program *plan(const struct oct_graph *graph, int batch) {
     };
     EXPECT_OK(oct__program_create(engine, graph, &config, &program));
     return program;
+}
+
+static struct oct__program *plan(const struct oct_graph *graph, int batch) {
+    return plan_for(graph, batch, 1);
 }
 
 /* On an engine whose weight gradients come from such numbers; portable's are f32. */
@@ -154,6 +158,58 @@ static void products_in_bytes(void **state) {
     oct__graph_fini(&graph);
 }
 
+/* Of the layer's call of this kind. */
+static void expect_moved(const struct oct__program *program, enum oct__op op, const char *layer,
+                         enum oct__unit unit, uint64_t expected) {
+    for (size_t i = 0; i < program->n_calls; i++) {
+        const struct oct__program_call *call = &program->calls[i];
+        const char *name = call->layer >= 0 ? program->graph->layers[call->layer].name : "update";
+        if (call->op == op && strcmp(name, layer) == 0) {
+            const struct oct__call_products products = oct__call_products(program, call);
+            print_message("%s of %s, ", oct__op_info[op].name, layer);
+            expect_count("bytes", oct__call_bytes(program, call), expected);
+            assert_int_equal(oct__products_unit(&products), unit);
+            return;
+        }
+    }
+    fail_msg("no %s of %s", oct__op_info[op].name, layer);
+}
+
+/* The image is 8*8*3 = 192, a's value 8*8*4 = 256 and b's 4*4*8 = 128 numbers a sample. */
+static void bytes_that_move(void **state) {
+    (void)state;
+    struct oct_graph graph;
+    small_network(&graph, 0);
+    for (int n = 1; n <= 3; n += 2) {
+        struct oct__program *program = plan_for(&graph, BATCH, n);
+        const uint64_t nodes = (uint64_t)n;
+        /* bytes of images, five numbers a pick, floats, labels; a table of up to four channels for all nodes */
+        expect_moved(program, OCT_OP_BATCH, "input", OCT_UNIT_F32,
+                     nodes * BATCH * (192 + 5 * 4 + 192 * 4 + 4) + 4 * 256 * 4);
+        expect_moved(program, OCT_OP_CONV, "a", OCT_UNIT_F32,
+                     nodes * 4 * (BATCH * (192 + 256) + 108));
+        expect_moved(program, OCT_OP_CONV, "head", OCT_UNIT_F32,
+                     nodes * 4 * (BATCH * (8 + 5) + 40 + 5)); /* with its bias */
+        expect_moved(program, OCT_OP_CONV_DGRAD, "b", OCT_UNIT_F32,
+                     nodes * 4 * (BATCH * (128 + 256) + 144));
+        /* parameters and momentum are read and written, gradients read */
+        expect_moved(program, OCT_OP_SGD, "update", OCT_UNIT_F32, nodes * 4 * 5 * (112 + 144 + 64));
+        oct__program_destroy(program);
+    }
+    oct__graph_fini(&graph);
+    small_network(&graph, 1);
+    struct oct__program *program = plan_with(&graph, BATCH, OCT_DTYPE_BF16);
+    /* a grid is four floats, a range two */
+    expect_moved(program, OCT_OP_CONV_U8, "a", OCT_UNIT_S8, BATCH * (192 + 256 * 4) + 16 + 108);
+    expect_moved(program, OCT_OP_CONV_S8_DGRAD, "b", OCT_UNIT_S8, BATCH * (128 + 256 * 4) + 144);
+    expect_moved(program, OCT_OP_CONV_U8_WGRAD, "a", OCT_UNIT_BF16,
+                 BATCH * (192 + 256 * 2) + 16 + 108 * 4);
+    expect_moved(program, OCT_OP_QUANTIZE, "input", OCT_UNIT_F32,
+                 BATCH * 192 * (4 + 1) + 2 * 8 + 16);
+    oct__program_destroy(program);
+    oct__graph_fini(&graph);
+}
+
 /* Multiply-adds and parameters of ResNet-20 as its paper's tables have them. */
 static void resnet20(void **state) {
     (void)state;
@@ -229,12 +285,12 @@ static void kinds_of_work(void **state) {
 
 /* Six calls of three layers; the first layer's gradient comes last, as in a step. */
 static struct oct__profile_call calls[] = {
-    {"a", "conv", 1, OCT_WORK_FORWARD, 4, 3, 400},
-    {"n", "norm", 2, OCT_WORK_NORM, 2, 0, 0},
-    {"n", "norm_grad", 2, OCT_WORK_NORM_GRADIENT, 5, 0, 0},
-    {"a", "conv_wgrad", 1, OCT_WORK_WEIGHT_GRADIENT, 8, 7.5, 400},
-    {"update", "sgd", -1, OCT_WORK_UPDATE, 0.5, 0, 0},
-    {"i", "batch", 0, OCT_WORK_INPUT, 0.25, 0, 0},
+    {"a", "conv", 1, OCT_WORK_FORWARD, 4, 3, 400, 10, 3, 2},
+    {"n", "norm", 2, OCT_WORK_NORM, 2, 0, 0, 20, 0, 0},
+    {"n", "norm_grad", 2, OCT_WORK_NORM_GRADIENT, 5, 0, 0, 30, 0, 0},
+    {"a", "conv_wgrad", 1, OCT_WORK_WEIGHT_GRADIENT, 8, 7.5, 400, 15, 5, 7.5},
+    {"update", "sgd", -1, OCT_WORK_UPDATE, 0.5, 0, 0, 3, 0, 0},
+    {"i", "batch", 0, OCT_WORK_INPUT, 0.25, 0, 0, 1, 0, 0},
 };
 
 static void sums_of_a_profile(void **state) {
@@ -249,6 +305,7 @@ static void sums_of_a_profile(void **state) {
     expect_near("all calls", all.ms, 19.75);
     expect_near("their floor", all.floor_ms, 10.5);
     expect_count("their multiply-adds", all.madds, 800);
+    expect_count("their bytes", all.bytes, 79);
     expect_count("how many", all.n_calls, 6);
     expect_near("forward", kinds[OCT_WORK_FORWARD].ms, 4);
     expect_near("norm's gradient", kinds[OCT_WORK_NORM_GRADIENT].ms, 5);
@@ -263,7 +320,12 @@ static void sums_of_a_profile(void **state) {
     for (int i = 0; i < 4; i++) {
         assert_string_equal(layers[i].name, names[i]);
     }
-    expect_near("a", layers[1].ms, 12);
+    expect_near("a", layers[1].all.ms, 12);
+    /* each call's own floor: 3 by its bytes and 7.5 by its operations */
+    expect_near("a, floor", layers[1].all.floor_ms, 10.5);
+    expect_near("a, at the bytes' ceiling", layers[1].all.bytes_ms, 8);
+    expect_near("a, at the operations'", layers[1].all.operations_ms, 9.5);
+    expect_count("a, bytes", layers[1].all.bytes, 25);
     expect_near("a, forward", layers[1].product_ms[OCT_WORK_FORWARD], 4);
     expect_near("a, weight gradient", layers[1].product_ms[OCT_WORK_WEIGHT_GRADIENT], 8);
     assert_true(layers[1].element_ms == 0);
@@ -276,9 +338,13 @@ static void sums_of_a_profile(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_in_floats), cmocka_unit_test(products_in_bytes),
-        cmocka_unit_test(resnet20),           cmocka_unit_test(energy),
-        cmocka_unit_test(kinds_of_work),      cmocka_unit_test(sums_of_a_profile),
+        cmocka_unit_test(products_in_floats),
+        cmocka_unit_test(products_in_bytes),
+        cmocka_unit_test(bytes_that_move),
+        cmocka_unit_test(resnet20),
+        cmocka_unit_test(energy),
+        cmocka_unit_test(kinds_of_work),
+        cmocka_unit_test(sums_of_a_profile),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }
