@@ -5,8 +5,9 @@
  * the largest of them; a backward pass through five layers adds up such errors. Errors are
  * therefore measured against the largest gradient of the same parameter tensor, and against a
  * tenth of the largest in the network where a tensor's true gradient is (nearly) zero, as that
- * of a bias before BatchNorm is. The worst measured is 8e-6 (a norm over the four values of a
- * group, nearly equal); a mistake in a formula shows as 1e-2 and more.
+ * of a bias before BatchNorm is. The worst measured is 8e-6 in small networks (a norm over the four
+ * values of a group, nearly equal) and 7e-5 in a ResNet-18 with Range BatchNorm on a GPU, whose values
+ * are as exact as a CPU's; a mistake in a formula shows as 1e-2 and more.
  *
  * Deep networks magnify rounding, some more than others: what one unit in the last place of the
  * parameters does to the logits is measured, in double, and TIMES_ROUNDING of it is allowed besides.
@@ -24,7 +25,7 @@
 #include "support/rig.h"
 
 #define VALUE_TOLERANCE 5e-6
-#define GRADIENT_TOLERANCE 4e-5
+#define GRADIENT_TOLERANCE 1e-4
 #define LEAST_MARGIN 1e-5  /* from a kink, in values of order 1 */
 #define MOST_ROUNDING 3e-6 /* as it comes out of the network */
 #define TIMES_ROUNDING 10

@@ -53,7 +53,7 @@ static void launch_spread(const struct oct__lane *lane, const struct oct__args *
     const byte_values x = values_of(args);
     const nodes<const float> v = nodes_of<const float>(&t[V]);
     const nodes<float> scale = nodes_of<float>(&t[SCALE]);
-    row_form rows;
+    row_form rows = {};
     if (WIDE == 4 && row_form_of(form, &rows)) {
         launch_kernel(find_row_spread<PEAKS>, row_grid(lane, form), (unsigned)(rows.n_warps * 32),
                       row_spread_shared(form, rows), stream_of(lane), x, form, rows, v, scale,

@@ -565,7 +565,7 @@ static void launch_gradient(const struct oct__lane *lane, const norm_form &form,
                             const grad_params &of, const Values &x, const Grads &dy, const Sink &dx,
                             bool is_whole) {
     float *found = (float *)lane->shared_scratch;
-    row_form rows;
+    row_form rows = {};
     if (!row_form_of(form, &rows)) {
         const auto kernel = form.c % 4 == 0 ? find_gradient<Values, Grads, Sink, 4>
                                             : find_gradient<Values, Grads, Sink, 1>;
