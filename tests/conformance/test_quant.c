@@ -127,7 +127,7 @@ static void check_sums(struct oct__engine *engine) {
             struct quantized found = quantized_new(sums, -1, 2);
             struct quantized expected = quantized_new(sums, -1, 2);
             union oct__attr attr = quant_attr((enum oct__range)range, (int)i % 2);
-            fill_sums(sums, &dice, 1 << (3 * i + 8)); /* up to sums that an f32 rounds */
+            fill_sums(sums, &dice, 1 << (3 * (i % 8) + 8)); /* up to sums that an f32 rounds */
             fill_positive(scale, &dice, 0.01);
             if (has_bias) {
                 fill_normal(bias, &dice, 3);
