@@ -58,13 +58,12 @@ static void bound_cells(struct cli_table *table, const struct oct__profile_sum *
                         int digits) {
     const int is_call = sum->n_calls > 0, is_product = sum->madds > 0;
     const struct {
-        int is_shown;
         double value;
-        int digits;
+        int is_shown, digits;
     } cells[] = {
-        {is_call, 1e-6 * (double)sum->bytes, 1}, {is_call, unit * sum->bytes_ms, digits},
-        {is_product, 1e-9 * operations(sum), 2}, {is_product, unit * sum->operations_ms, digits},
-        {is_call, unit * sum->floor_ms, digits}, {is_call, gap_of(sum), 1},
+        {1e-6 * (double)sum->bytes, is_call, 1}, {unit * sum->bytes_ms, is_call, digits},
+        {1e-9 * operations(sum), is_product, 2}, {unit * sum->operations_ms, is_product, digits},
+        {unit * sum->floor_ms, is_call, digits}, {gap_of(sum), is_call, 1},
     };
     for (size_t i = 0; i < CLI_COUNT_OF(cells); i++) {
         cli_table_cell(table, "%s",

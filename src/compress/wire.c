@@ -100,7 +100,7 @@ static const uint32_t *index_of(const struct oct__packet_form *form, const void 
 }
 
 size_t oct__wire_length_of(const struct oct__packet_form *form, const uint32_t *index) {
-    const size_t gaps = is_sparse(form) ? gap_bits(form, index) : 0;
+    const size_t gaps = is_sparse(form) && index ? gap_bits(form, index) : 0;
     return HEADER + fixed_bytes(form) + (gaps + 7) / 8;
 }
 

@@ -25,7 +25,8 @@ static struct oct__cuda_engine *cuda_of(struct oct__engine *engine) {
 
 static oct_status make_stamps(struct oct__cuda_engine *cuda, size_t n) {
     void *list = cuda->stamps;
-    OCT_TRY(oct__alloc_grow(&list, &cuda->stamp_capacity, n, sizeof *cuda->stamps, "stamps"));
+    OCT_TRY(
+        oct__alloc_grow(&list, &cuda->stamp_capacity, n, sizeof(struct CUevent_st *), "stamps"));
     cuda->stamps = list;
     while (cuda->n_stamps < n) {
         const cudaError_t error =
@@ -125,7 +126,7 @@ static void keep_least(double *least, double found) {
 
 static oct_status measure(struct oct__cuda_engine *cuda, char *memory, size_t bytes, int n_blocks,
                           struct oct__ceilings *out) {
-    double seconds, least = 0.0;
+    double seconds = 0.0, least = 0.0;
     for (int i = 0; i < TRIES; i++) {
         OCT_TRY(time_copy(cuda, memory, bytes, &seconds));
         keep_least(&least, seconds);

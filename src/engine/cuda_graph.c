@@ -51,7 +51,6 @@ static struct oct__cuda_graph *place_of(struct oct__cuda_graph *graphs, const vo
 
 static oct_status begin(const struct oct__lane *lane, const void *key, size_t bytes,
                         int *is_replayed) {
-    static uint64_t now; /* one order for all engines does no harm */
     struct oct__cuda_engine *cuda = cuda_of(lane);
     *is_replayed = 0;
     if (bytes > KEY_MOST) {
@@ -70,9 +69,9 @@ static oct_status begin(const struct oct__lane *lane, const void *key, size_t by
         *is_replayed = 1;
     } else {
         error = cudaStreamBeginCapture(cuda->stream, cudaStreamCaptureModeThreadLocal);
-        graph->is_recording = 1;
+        graph->is_recording = error == cudaSuccess;
     }
-    graph->used = ++now;
+    graph->used = ++cuda->n_begun;
     return error == cudaSuccess ? OCT_OK : oct__cuda_failed((int)error, "replaying a step");
 }
 

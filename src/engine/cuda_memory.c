@@ -30,11 +30,11 @@ static struct oct__cuda_engine *cuda_of(struct oct__engine *engine) {
 
 /* What kernels found wrong until now, which is forgotten once it is told. */
 static oct_status tell(struct oct__cuda_engine *cuda) {
-    const struct oct__cuda_fault found = *cuda->fault;
-    if (found.wrong == OCT_CUDA_WRONG_NOTHING) {
+    if (cuda->fault->wrong == OCT_CUDA_WRONG_NOTHING) {
         return OCT_OK;
     }
-    (void)cudaStreamSynchronize(cuda->stream); /* nothing still running may report it again */
+    (void)cudaStreamSynchronize(cuda->stream); /* whoever reports it has said all of it by then */
+    const struct oct__cuda_fault found = *cuda->fault;
     cuda->fault->wrong = OCT_CUDA_WRONG_NOTHING;
     float peak;
     memcpy(&peak, &found.values[2], sizeof peak);
@@ -138,8 +138,11 @@ static oct_status cuda_write_rows(struct oct__engine *engine, void *at, size_t s
         host = memcpy(cuda->outgoing + cuda->n_outgoing, host, all);
         cuda->n_outgoing += rounded(all);
     }
-    const cudaError_t error = cudaMemcpy2DAsync(at, stride, host, bytes, bytes, (size_t)rows,
-                                                cudaMemcpyHostToDevice, cuda->stream);
+    /* rows have a largest pitch, 2 GiB; a dataset in one piece has none */
+    const cudaError_t error =
+        rows == 1 ? cudaMemcpyAsync(at, host, all, cudaMemcpyHostToDevice, cuda->stream)
+                  : cudaMemcpy2DAsync(at, stride, host, bytes, bytes, (size_t)rows,
+                                      cudaMemcpyHostToDevice, cuda->stream);
     return is_small && error == cudaSuccess ? OCT_OK : finish(cuda, error, "writing to the device");
 }
 

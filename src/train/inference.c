@@ -27,7 +27,8 @@ static oct_status fill(struct oct__inference *inference) {
     void *memory;
     OCT_TRY(make_program(inference));
     const struct oct__lane_need need = oct__program_need(inference->program);
-    const int n_lanes = inference->n_chunks < c->n_threads ? inference->n_chunks : c->n_threads;
+    const int most = c->engine->is_wide ? 1 : c->n_threads;
+    const int n_lanes = inference->n_chunks < most ? inference->n_chunks : most;
     OCT_TRY(c->engine->alloc(c->engine, need.kept_stride, "weights", &inference->kept));
     OCT_TRY(oct__alloc_array((size_t)n_lanes, sizeof *inference->lanes, "lanes", &memory));
     inference->lanes = memory;

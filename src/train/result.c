@@ -58,6 +58,7 @@ static oct_status test_nodes(struct oct_trainer *trainer, struct oct_result *res
 }
 
 static oct_status fill_result(struct oct_trainer *trainer, struct oct_result *out) {
+    OCT_TRY(oct__exchange_count(trainer->exchange));
     if (!trainer->is_evaluated || trainer->evaluated_at != trainer->step + trainer->final_done) {
         OCT_TRY(oct__trainer_evaluate(trainer));
     }
