@@ -8,11 +8,15 @@
  * estimated from the range of its values, cut into at most sixteen chunks (kernels/chunks.h), and
  * the sigmoid is three straight lines. Norm and non-linearity in one, and no statistics over the
  * batch: the default in int8, where it reads and writes bytes.
+ *
+ * eps is 1e-5, as published, in floats and in the recipe `paper`. It lets s be 100,000 where a group
+ * of channels has died and all its values are alike, and one such gradient ends a run. EvoNorm-S0 has
+ * its 1e-5 under the root, so it multiplies by 316 at the most; 3.2e-3 is the same for a range.
  */
 #include "nn/layer.h"
 
 static void declare(struct oct_graph *graph, struct oct__layer *layer) {
-    layer->attr.norm.eps = 1e-5F;
+    layer->attr.norm.eps = graph->is_int8 ? (float)graph->recipe.eps : 1e-5F;
     layer->param[0] = oct__graph_param(graph, layer, "gamma", oct__vector_param(layer->c, 1));
     layer->param[1] = oct__graph_param(graph, layer, "beta", oct__vector_param(layer->c, 0));
     layer->param[2] = oct__graph_param(graph, layer, "v", oct__vector_param(layer->c, 1));

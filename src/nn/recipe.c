@@ -9,16 +9,17 @@
 
 #define OPTIONS                                                                                    \
     "range=mean|full, mask=yes|no, weights=tensor|channel, gradients=tensor|sample, "              \
-    "init=equal|paper"
+    "init=equal|paper, eps=X"
 
 static const struct oct_recipe_kind kinds[] = {
-#define OCT_RECIPE(title, range_, mask_, weights_, gradients_, init_, line)                        \
+#define OCT_RECIPE(title, range_, mask_, weights_, gradients_, init_, eps_, line)                  \
     {.plugin = {.name = #title, .summary = line, .options = OPTIONS},                              \
      .recipe = {.range = OCT_RANGE_##range_,                                                       \
                 .mask = mask_,                                                                     \
                 .weights = weights_,                                                               \
                 .gradients = gradients_,                                                           \
-                .init = OCT_INIT_##init_}},
+                .init = OCT_INIT_##init_,                                                          \
+                .eps = eps_}},
 #include "nn/recipes.def"
 #undef OCT_RECIPE
 };
@@ -29,12 +30,19 @@ static const char *const weights[] = {"tensor", "channel", NULL};
 static const char *const gradients[] = {"tensor", "sample", NULL};
 static const char *const inits[] = {"equal", "paper", NULL};
 
+#define EPS                                                                                        \
+    { "eps", OCT_SPEC_REAL, offsetof(struct oct__recipe, eps), 1e-9, 1, NULL }
 #define ROW(member, choices)                                                                       \
     { #member, OCT_SPEC_CHOICE, offsetof(struct oct__recipe, member), 0, 0, choices }
 
 static const struct oct__spec_option table[] = {
-    ROW(range, ranges),        ROW(mask, switches), ROW(weights, weights),
-    ROW(gradients, gradients), ROW(init, inits),    {NULL, OCT_SPEC_INT, 0, 0, 0, NULL},
+    ROW(range, ranges),
+    ROW(mask, switches),
+    ROW(weights, weights),
+    ROW(gradients, gradients),
+    ROW(init, inits),
+    EPS,
+    {NULL, OCT_SPEC_INT, 0, 0, 0, NULL},
 };
 
 const struct oct_recipe_kind *oct__recipe_at(int index) {

@@ -2,8 +2,8 @@
 /* recipe.h - the choices that 8-bit training leaves open, under one name.
  *
  * What a quantizer's range is, whether a gradient passes a clipped value, how many scales a tensor
- * has, how parameters start. A recipe is a row of recipes.def; its options change
- * single choices, which is how one is compared with another:
+ * has, how parameters start, how small a deviation a norm believes in. A recipe is a row of
+ * recipes.def; its options change single choices, which is how one is compared with another:
  *
  *     --precision-recipe octet
  *     --precision-recipe octet:weights=channel,gradients=sample
@@ -21,6 +21,7 @@ struct oct__recipe {
     int weights;    /* 1: a scale for each output channel, 0: one for the tensor */
     int gradients;  /* 1: a scale for each sample, 0: one for the tensor */
     int init;       /* enum oct__init_style */
+    double eps;     /* what Range EvoNorm adds to a deviation before it divides by it */
     int stochastic; /* values are rounded by chance too (activation_rounding) */
 };
 

@@ -16,12 +16,18 @@ struct plan {
     double growth; /* with quasi-global momentum; 0: nobody talks, or not looked for */
 };
 
+/* What quasi-global momentum has of the rule where the whole is too much. It repeats a round's move
+ * 1 / (1 - beta²) times; and where elements wait for their turn, that late, so half of it. */
+static double share_of_rule(const struct oct__compression *compression, double beta) {
+    return (1.0 - beta * beta) / (compression->select == OCT_SELECT_ALL ? 1.0 : 2.0);
+}
+
 /* With a gamma of its own choice, quasi-global momentum may take less than the rule. */
 static oct_status find_gamma(const struct oct_topology *topology, const struct oct_config *config,
-                             struct plan *plan) {
+                             const struct oct__compression *compression, struct plan *plan) {
     OCT_TRY(oct__qgm_growth(topology, plan->gamma, config->beta, &plan->growth));
     if (config->gamma <= 0.0 && plan->growth > OCT_GROWTH_STABLE) {
-        const double less = plan->rule * (1.0 - config->beta * config->beta);
+        const double less = plan->rule * share_of_rule(compression, config->beta);
         double growth;
         OCT_TRY(oct__qgm_growth(topology, less, config->beta, &growth));
         if (growth <= OCT_GROWTH_STABLE) {
@@ -49,7 +55,7 @@ static oct_status make_plan(const struct oct_config *config, struct plan *plan) 
         return OCT_OK;
     }
     OCT_TRY(oct__config_topology(config, &topology));
-    oct_status status = find_gamma(topology, config, plan);
+    oct_status status = find_gamma(topology, config, &compression, plan);
     oct_topology_destroy(topology);
     return status;
 }
