@@ -31,7 +31,13 @@ oct_status oct__stage_install(const char *stage, const char *dir, const char *na
     if (failed && (errno == ENOTEMPTY || errno == EEXIST)) {
         char old[OCT_PATH_BYTES];
         OCT_TRY(oct__path_join(stage, name, ".old", old));
-        failed = rename(to, old) != 0 || rename(from, to) != 0;
+        failed = rename(to, old) != 0;
+        if (!failed && rename(from, to) != 0) {
+            int error = errno;
+            (void)!rename(old, to); /* or it would go with the stage */
+            errno = error;
+            failed = 1;
+        }
     }
     if (failed) {
         return fail_errno("moving the checked file there", to);
