@@ -358,8 +358,14 @@ static oct_status check_place(const char *folder, uint64_t step, const struct li
     }
     for (size_t i = 0; i < listing->n && listing->items[i].step > step; i++) {
         struct oct__manifest *later;
-        if (listing->items[i].form == FORM_PARTIAL ||
-            open_candidate(folder, &listing->items[i], &later) != OCT_OK) {
+        if (listing->items[i].form == FORM_PARTIAL) {
+            continue;
+        }
+        oct_status status = open_candidate(folder, &listing->items[i], &later);
+        if (status == OCT_STATUS_NO_MEMORY) {
+            return status;
+        }
+        if (status != OCT_OK) {
             continue; /* damaged: nobody will take it for ours */
         }
         oct__manifest_close(later);
@@ -535,13 +541,17 @@ static oct_status move_in(const char *folder, uint64_t step, const char *partial
     return oct__folder_sync(folder);
 }
 
-/* Whether a checkpoint is there in full, going by lengths: sums were right when it was written. */
+/* Whether a checkpoint is there in full, going by lengths: sums were right when it was written. One
+ * that cannot be looked at now (no memory, a disk that does not answer) is not known to be damaged. */
 static int looks_whole(const char *folder, const struct candidate *candidate) {
     char path[OCT_PATH_BYTES];
     struct oct__manifest *manifest;
-    if (step_path(folder, candidate->step, suffixes[candidate->form], path) != OCT_OK ||
-        read_manifest(path, candidate->step, &manifest) != OCT_OK) {
-        return 0;
+    oct_status status = step_path(folder, candidate->step, suffixes[candidate->form], path);
+    if (status == OCT_OK) {
+        status = read_manifest(path, candidate->step, &manifest);
+    }
+    if (status != OCT_OK) {
+        return status != OCT_STATUS_CORRUPT;
     }
     int whole = 1;
     for (int node = 0; whole && node < manifest->n_nodes; node++) {

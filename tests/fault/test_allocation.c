@@ -6,7 +6,6 @@
  * NO_MEMORY, cleans up while memory is still short (the address sanitizer watches for leaks), and
  * leaves nothing behind that would disturb the next attempt.
  */
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include <octet/octet.h>
@@ -14,6 +13,7 @@
 #include "base/alloc.h"
 #include "engine/engine.h"
 #include "nn/layer.h"
+#include "once.h"
 #include "support/check.h"
 #include "support/engines.h"
 #include "support/folder.h"
@@ -22,38 +22,6 @@
 #include "train/trainer.h"
 
 static struct folder folder;
-
-/* --- the n-th request, and no other ----------------------------------------------------------- */
-
-/* oct__alloc_fail_after makes every later request fail too, which hides a failure that is noticed
- * only because the next one fails as well. So the function beneath oct__alloc, which nobody else
- * uses, is replaced by one that fails once. */
-#if defined(__GLIBC__) && !IS_SANITIZED
-#define CAN_FAIL_ONCE 1
-
-static atomic_long until_failure; /* requests; 0: none fails */
-
-void *__libc_memalign(size_t alignment, size_t bytes);
-
-__attribute__((visibility("default"))) void *aligned_alloc(size_t alignment, size_t bytes) {
-    if (atomic_load(&until_failure) > 0 && atomic_fetch_sub(&until_failure, 1) == 1) {
-        return NULL;
-    }
-    return __libc_memalign(alignment, bytes);
-}
-
-static void fail_once(uint64_t n) {
-    atomic_store(&until_failure, (long)n);
-}
-
-#else
-#define CAN_FAIL_ONCE 0
-
-static void fail_once(uint64_t n) {
-    (void)n;
-}
-
-#endif
 
 /* --- attempts --------------------------------------------------------------------------------- */
 
