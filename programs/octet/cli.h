@@ -206,11 +206,15 @@ void cli_table_fini(struct cli_table *table);
  * with a newline. Returns the number of lines. */
 int cli_wrap(FILE *out, const char *text, int at, int indent, int width);
 
+/* Bytes of the control character that the text begins with; 0: it begins with another. */
+int cli_control_bytes(const char *text);
+
 /* A text of somebody's, such as a label, as part of a line: control characters are blanks, as they
  * are in tables and in what is wrapped. */
 void cli_put(FILE *out, const char *text);
 
-/* A word as a shell takes it: in quotes where it is anything but plain. */
+/* A word as a shell takes it: in quotes where it is anything but plain, with numbers for control
+ * characters. */
 void cli_quote(FILE *out, const char *text);
 
 struct cli_text {

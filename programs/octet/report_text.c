@@ -171,11 +171,12 @@ void report_text(const struct report *report, FILE *out) {
 
 /* Text in a line or a cell, so that it stays text. */
 static void put_plain(FILE *out, const char *text) {
-    for (; *text; text++) {
-        if (strchr("\\`*_{}[]<>#|~&", *text)) {
+    for (int n; *text; text += n > 1 ? n : 1) {
+        n = cli_control_bytes(text);
+        if (!n && strchr("\\`*_{}[]<>#|~&", *text)) {
             fputc('\\', out);
         }
-        fputc((unsigned char)*text < 0x20 ? ' ' : *text, out);
+        fputc(n ? ' ' : *text, out);
     }
 }
 

@@ -18,7 +18,7 @@ static int display_width(const char *text) {
 
 /* Bytes of the control character at `text`, which could move the cursor or end the line; 0: it is
  * none. Those beyond ASCII take two. */
-static int control_bytes(const char *text) {
+int cli_control_bytes(const char *text) {
     const unsigned char first = (unsigned char)text[0], second = first ? (unsigned char)text[1] : 0;
     return first < 0x20 || first == 0x7f                      ? 1
            : first == 0xc2 && second >= 0x80 && second < 0xa0 ? 2
@@ -31,14 +31,14 @@ static char *copy_text(const char *text, size_t length) {
     memcpy(copy, text, length);
     copy[length] = '\0';
     for (char *c = copy; *c; c++) {
-        memset(c, ' ', (size_t)control_bytes(c));
+        memset(c, ' ', (size_t)cli_control_bytes(c));
     }
     return copy;
 }
 
 void cli_put(FILE *out, const char *text) {
     for (int n; *text; text += n > 1 ? n : 1) {
-        n = control_bytes(text);
+        n = cli_control_bytes(text);
         fputc(n ? ' ' : *text, out);
     }
 }
@@ -199,9 +199,18 @@ void cli_quote(FILE *out, const char *text) {
         fputs(text, out);
         return;
     }
-    fputc('\'', out);
-    for (; *text; text++) {
-        if (*text == '\'') {
+    int has_controls = 0;
+    for (const char *c = text; *c; c++) {
+        has_controls |= cli_control_bytes(c) > 0;
+    }
+    fputs(has_controls ? "$'" : "'", out);
+    for (int n = 0; *text; text++) {
+        n = n > 1 ? n - 1 : cli_control_bytes(text); /* bytes of this character that are left */
+        if (n > 0) {
+            fprintf(out, "\\%03o", (unsigned)(unsigned char)*text);
+        } else if (has_controls && (*text == '\'' || *text == '\\')) {
+            fprintf(out, "\\%c", *text);
+        } else if (*text == '\'') {
             fputs("'\\''", out);
         } else {
             fputc(*text, out);

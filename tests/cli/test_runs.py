@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import sqlite3
+import subprocess
 import tempfile
 
 from octet_cli import (SOLO, TINY, Terminal, check, contains, environment, equal, finish, has_json, lacks, octet,
@@ -278,6 +279,26 @@ with tempfile.TemporaryDirectory() as folder:
     equal(done.code, 0, "train without a place for its record: exit", done)
     equal(done.err.count("warning"), 1, "train without a place for its record: warnings", done.err)
     contains(done.err, "the run is not recorded", "train without a place for its record")
+    # Somebody else's database: nothing in it reaches the terminal's controls, and the command that
+    # repeats a run is the same words for a shell.
+    connection = sqlite3.connect(default)
+    odd = "a\x1b[2J'b\n\x7f\u009bc$(date)"
+    number = connection.execute("SELECT max(number) FROM runs").fetchone()[0]
+    connection.execute("UPDATE runs SET outcome = ?, version = ?, cpu = ?", (odd, odd, odd))
+    connection.execute("UPDATE options SET value = ?, is_set = 1 WHERE name IN ('model', 'label')", (odd,))
+    connection.commit()
+    connection.close()
+    for words in (["runs"], ["runs", str(number)], ["report", str(number)], ["report", str(number), "--md", "-"]):
+        done = octet(*words, env=env)
+        equal(done.code, 0, f"{' '.join(words)} of an odd database: exit", done)
+        check(not re.search("[\x00-\x09\x0b-\x1f\x7f\u0080-\u009f]", done.out),
+              f"{' '.join(words)} of an odd database: no control characters", repr(done.out))
+    done = octet("runs", str(number), env=env)
+    line = next(line for line in done.out.splitlines() if line.startswith("again: "))
+    said = subprocess.run(["bash", "-c", "printf '%s\\0' " + line[len("again: "):]], stdout=subprocess.PIPE,
+                          check=True).stdout.decode().split("\0")
+    equal(said[said.index("--model") + 1], odd, "the command that repeats a run, for a shell")
+
     connection = sqlite3.connect(default)
     connection.execute("PRAGMA user_version = 99")
     connection.commit()
