@@ -204,7 +204,9 @@ static void log_once(enum oct_log_level level, const char *text, void *context) 
         snprintf(said[n_said++], sizeof said[0], "%s", text);
     }
     cli_progress_clear();
-    fprintf(stderr, "octet: %s: %s\n", level == OCT_LOG_WARNING ? "warning" : "note", text);
+    fprintf(stderr, "octet: %s: ", level == OCT_LOG_WARNING ? "warning" : "note");
+    cli_put(stderr, text);
+    fputc('\n', stderr);
 }
 
 /* What several cells share is read once. */

@@ -52,8 +52,9 @@ const struct cli_command *cli_command_find(const char *const *words, int n_words
 
 static void print_error(const struct cli *cli, oct_status status, const char *message) {
     cli_progress_clear();
-    fprintf(stderr, "octet%s%s: %s\n", cli->command ? " " : "",
-            cli->command ? cli->command->name : "", message);
+    fprintf(stderr, "octet%s%s: ", cli->command ? " " : "", cli->command ? cli->command->name : "");
+    cli_put(stderr, message); /* it may name somebody's files */
+    fputc('\n', stderr);
     if (cli->json && cli_json_available()) {
         struct cli_json *root = cli_json_object(), *error = cli_json_object();
         cli_json_text(error, "status", oct_status_name(status));
@@ -151,7 +152,9 @@ static void print_log(enum oct_log_level level, const char *text, void *context)
     static const char *const names[] = {"error", "warning", "info", "debug"};
     (void)context;
     cli_progress_clear();
-    fprintf(stderr, "octet: %s: %s\n", (unsigned)level < 4 ? names[level] : "note", text);
+    fprintf(stderr, "octet: %s: ", (unsigned)level < 4 ? names[level] : "note");
+    cli_put(stderr, text);
+    fputc('\n', stderr);
 }
 
 /* Where downloads live, unless --data-dir says otherwise. Without a folder only what the system's

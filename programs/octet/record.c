@@ -16,7 +16,9 @@
 
 static void warn(const char *what, const char *end) {
     cli_progress_clear();
-    fprintf(stderr, "octet: warning: %s; %s\n", what, end);
+    fputs("octet: warning: ", stderr);
+    cli_put(stderr, what);
+    fprintf(stderr, "; %s\n", end);
 }
 
 /* Whether the file is there and may be written, so that something is wrong with itself. */

@@ -93,6 +93,15 @@ with tempfile.TemporaryDirectory() as folder:
     equal(done.code, 2, "--strict=maybe: exit", done)
     contains(done.err, "expected one of: no, yes", "--strict=maybe")
 
+    # Names that others gave their files do not reach the terminal's controls.
+    put(folder, "train/colour1/\x1b[2J\u009b\r.png", whole[:70])
+    for strict in ("no", "yes"):
+        done = octet("train", "--data", data, "--strict", strict, *NET)
+        contains(done.err, "train/colour1/ [2J  .png: not a whole PNG file", f"an odd name, --strict {strict}")
+        check(not set(done.err) & set("\x1b\r\u009b"), f"an odd name, --strict {strict}: no control characters",
+              repr(done.err))
+    os.unlink(os.path.join(folder, "train/colour1/\x1b[2J\u009b\r.png"))
+
     # A class that only the test half has.
     put(folder, "test/colour9/1.png", whole)
     done = octet("train", "--data", data, *NET)
