@@ -4,35 +4,20 @@
 #include "fuzz.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
 #include <octet/topology.h>
 
-/* A new file for every input. */
-static const char *put(const uint8_t *bytes, size_t n_bytes) {
-    static char path[512];
-    const char *above = getenv("TMPDIR");
-    snprintf(path, sizeof path, "%s/octet-edges-XXXXXX", above && above[0] ? above : "/tmp");
-    int descriptor = mkstemp(path);
-    FUZZ_CHECK(descriptor >= 0);
-    FILE *file = fdopen(descriptor, "wb");
-    FUZZ_CHECK(file && fwrite(bytes, 1, n_bytes, file) == n_bytes && fclose(file) == 0);
-    return path;
-}
+#include "scratch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     if (n_bytes < 1) {
         return 0;
     }
-    const char *path = put(bytes + 1, n_bytes - 1);
+    const char *path = fuzz_put("edges", bytes + 1, n_bytes - 1);
     char name[600];
     snprintf(name, sizeof name, "file:%s", path);
     const struct oct_topology_options options = {.name = name, .n_nodes = 1 + bytes[0] % 9};
     struct oct_topology *topology = NULL;
     oct_status status = oct_topology_create(&options, &topology);
-    FUZZ_CHECK(remove(path) == 0);
     if (status != OCT_OK) {
         FUZZ_CHECK(status == OCT_STATUS_INVALID && oct_last_error()[0]);
         return 0;
