@@ -28,6 +28,9 @@ TINY = ["--data", "synthetic:samples=64,classes=4,size=8", "--batch", "16", "--a
         "--threads", "1"]
 SOLO = [*TINY, "--nodes", "1", "--momentum", "local"]
 
+# For tests that write hundreds of files: in memory, where nothing waits for a disk. None: as usual.
+QUICK = "/dev/shm" if os.access("/dev/shm", os.W_OK | os.X_OK) else None
+
 # Where runs are recorded: not in the user's own list.
 _state = tempfile.TemporaryDirectory()
 

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 
-from octet_cli import (OCTET, PATIENCE_S, Outcome, check, contains, environment, equal, finish, lacks, octet,
+from octet_cli import (OCTET, PATIENCE_S, QUICK, Outcome, check, contains, environment, equal, finish, lacks, octet,
                        octet_json, skip_without_json)
 
 KILLS = int(sys.argv[2]) if len(sys.argv) > 2 else 6
@@ -235,7 +235,7 @@ def damage(folder, expected):
             file.write(good)
 
 
-with tempfile.TemporaryDirectory() as scratch:
+with tempfile.TemporaryDirectory(dir=QUICK) as scratch:
     scratch = os.path.realpath(scratch)
     random_kills(scratch)
     known = os.path.exists(INTERFERE) and subprocess.run(

@@ -13,8 +13,8 @@ import subprocess
 import sys
 import tempfile
 
-from octet_cli import (OCTET, PATIENCE_S, Outcome, check, contains, environment, equal, finish, octet, octet_json,
-                       skip_without_json)
+from octet_cli import (OCTET, PATIENCE_S, QUICK, Outcome, check, contains, environment, equal, finish, octet,
+                       octet_json, skip_without_json)
 
 INTERFERE = os.path.join(os.environ.get("OCT_BUILD", os.path.dirname(OCTET)), "tests", "interfere")
 SPARSE = 5 if "ASAN_OPTIONS" in os.environ else 1
@@ -83,7 +83,7 @@ if not os.path.exists(INTERFERE) or subprocess.run([INTERFERE, "--under", "/", "
     print("no interfere here: this kernel, or its headers, know no seccomp notification")
     sys.exit(77)
 
-with tempfile.TemporaryDirectory() as scratch:
+with tempfile.TemporaryDirectory(dir=QUICK) as scratch:
     scratch = os.path.realpath(scratch)
     model = octet_json("train", *RUN, "--db", "none")["model_sha256"]
 
@@ -107,8 +107,8 @@ with tempfile.TemporaryDirectory() as scratch:
 
     RESUME = ["train", "--resume", "@/kept", "--db", "none", "--json"]
     each_failure(scratch, "checkpoint", start, RESUME, judge_checkpoint, step=SPARSE)
-    each_failure(scratch, "full", start, RESUME, judge_checkpoint, only="write,fsync,open,mkdir", orders=("--fail-from",),
-                 errors=("ENOSPC", "EDQUOT"), step=3 * SPARSE)
+    each_failure(scratch, "full", start, RESUME, judge_checkpoint, only="write,fsync,open,mkdir",
+                 orders=("--fail-from",), errors=("ENOSPC", "EDQUOT"), step=3 * SPARSE)
 
     # A write that takes less than it was given is no failure.
     place = f"{scratch}/short"
@@ -170,9 +170,9 @@ with tempfile.TemporaryDirectory() as scratch:
         check(all(data == b"the older one" or len(data) > 500 for data in now.values()), f"{what}: no half file")
         equal(sorted(now), sorted(names.values()), f"{what}: nothing beside them")
 
-    each_failure(scratch, "reports", start,
-                 ["report", "1", "--db", db, *(word for kind, name in names.items() for word in (f"--{kind}", f"@/{name}"))],
-                 judge_report, only="write,fsync,close,open,rename", orders=("--fail-from",), step=SPARSE)
+    outputs = [word for kind, name in names.items() for word in (f"--{kind}", f"@/{name}")]
+    each_failure(scratch, "reports", start, ["report", "1", "--db", db, *outputs], judge_report,
+                 only="write,fsync,close,open,rename", orders=("--fail-from",), step=SPARSE)
 
     # --- the database of runs ----------------------------------------------------------------------
     start = f"{scratch}/recorded"
@@ -194,8 +194,8 @@ with tempfile.TemporaryDirectory() as scratch:
     # --record try: the run is worth more than its record.
     place = f"{scratch}/try"
     shutil.copytree(start, place)
-    done, _ = interfere(place, ["--only", "write", "--fail-from", "1", "ENOSPC"], "train", *RUN, "--db", f"{place}/runs.db",
-                        "--record", "try", "--json")
+    done, _ = interfere(place, ["--only", "write", "--fail-from", "1", "ENOSPC"], "train", *RUN, "--db",
+                        f"{place}/runs.db", "--record", "try", "--json")
     equal((done.code, json.loads(done.out or "{}").get("model_sha256")), (0, model), "--record try: trains", done)
     contains(done.err, "the run is not recorded", "--record try: says so")
 
