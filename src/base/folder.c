@@ -21,6 +21,23 @@ static oct_status fail_errno(const char *what, const char *path) {
     OCT_FAIL(IO, "%s: %s: %s", shown(path), what, strerror(errno));
 }
 
+/* Brings the entry of a folder that was just made to the disk, where the one above can be opened. */
+static void sync_above(char *path) {
+    char *slash = strrchr(path, '/');
+    const char *above = !slash ? "." : slash == path ? "/" : path;
+    if (slash && slash != path) {
+        *slash = '\0';
+    }
+    int fd = open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (slash && slash != path) {
+        *slash = '/';
+    }
+    if (fd >= 0) {
+        (void)fsync(fd);
+        close(fd);
+    }
+}
+
 oct_status oct__folder_make(const char *path) {
     char part[PATH_BYTES];
     size_t length = strlen(path);
@@ -35,7 +52,9 @@ oct_status oct__folder_make(const char *path) {
         char held = part[i];
         part[i] = '\0';
         struct stat facts;
-        if (mkdir(part, 0777) != 0) {
+        if (mkdir(part, 0777) == 0) {
+            sync_above(part);
+        } else {
             int error = errno; /* a read-only file system says so even of what is there */
             int is_there = stat(part, &facts) == 0;
             if (!is_there || !S_ISDIR(facts.st_mode)) {

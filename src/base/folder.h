@@ -5,7 +5,7 @@
 
 #include "base/fail.h"
 
-/* Makes `path` and the folders above it; fine when it is there already. */
+/* Makes `path` and the folders above it, to survive a crash; fine when it is there already. */
 OCT_MUST_CHECK oct_status oct__folder_make(const char *path);
 
 /* The same for the folder that a file of that path is to lie in. */

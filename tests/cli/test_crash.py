@@ -116,6 +116,10 @@ def prepare(folder, name):
     run = [*RUN, "--epochs", "3", "--checkpoint", f"{place}/kept", "--db", f"{folder}/{name}-first.db"]
     done, calls = interfere(place, [], "train", *run)
     equal(done.code, 0, f"{name}: the run", done)
+    # The folder itself is on the disk before anything in it counts.
+    made = calls.index(("mkdir", f"{place}/kept"))
+    check(("fsync", place) in calls[made:calls.index(("rename", f"{place}/kept/step-000000000001.partial"))],
+          f"{name}: the new folder is brought to the disk")
     shutil.rmtree(place)
     os.mkdir(place)
     return place, run, [" ".join(call).replace(place + "/kept/", "") for call in calls]
