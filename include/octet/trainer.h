@@ -55,6 +55,17 @@ struct oct_hooks {
     const struct oct_dataset *test;  /* neither, and kept until the trainer is destroyed */
 };
 
+/* What went wrong in a run, by the option fault. */
+struct oct_fault_counts {
+    uint64_t unsent;       /* messages that were not sent, because an end of their edge was away */
+    uint64_t dropped;      /* … that never arrived */
+    uint64_t late;         /* … that arrived after their round, and were discarded */
+    uint64_t overtaken;    /* … that arrived behind the next one, and were discarded */
+    uint64_t doubled;      /* … that arrived twice, once too often */
+    uint64_t repairs;      /* replicas and nodes that were given a whole row anew */
+    uint64_t repair_bytes; /* … bytes sent for it, which bytes_sent has, too */
+};
+
 struct oct_result {
     double accuracy;           /* of the average model on the test set, per cent */
     double accuracy_nodes;     /* mean over the nodes' own models, per cent */
@@ -76,6 +87,8 @@ struct oct_result {
     uint64_t workspace_bytes;  /* activations and gradients, all workers */
     uint64_t state_bytes;      /* parameters, momentum, statistics, gossip's memory, all nodes */
     char model_sha256[65];     /* the average model's parameters, little-endian f32, graph order */
+    int has_faults;            /* the option fault was given */
+    struct oct_fault_counts faults;
 };
 
 /* Opens the data, builds the network, plans memory and takes all of it. `hooks` may be NULL. */

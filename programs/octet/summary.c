@@ -79,6 +79,28 @@ static struct cli_text against_dense(const struct oct_result *result) {
     return cli_part((double)bytes_trained(result) / (double)result->bytes_dense);
 }
 
+/* "12 dropped, 3 late, 1 overtaken, 4 double": what of it there was. */
+static void add_faults(struct rows *rows, const struct oct_result *a, const struct oct_result *b) {
+    const struct oct_fault_counts *f = &a->faults, *other = &b->faults;
+    const uint64_t lost = f->dropped + f->late + f->overtaken;
+    const uint64_t lost_there = other->dropped + other->late + other->overtaken;
+    char note[256];
+    if (!a->has_faults) {
+        return;
+    }
+    snprintf(note, sizeof note,
+             "messages: %s dropped, %s late, %s overtaken; %s double, %s not sent",
+             cli_count((double)f->dropped).text, cli_count((double)f->late).text,
+             cli_count((double)f->overtaken).text, cli_count((double)f->doubled).text,
+             cli_count((double)f->unsent).text);
+    add_row(rows, "lost", cli_count((double)lost).text, cli_count((double)lost_there).text, note,
+            "");
+    if (f->repairs > 0) {
+        add_row(rows, "  repairs", cli_count((double)f->repairs).text,
+                cli_count((double)other->repairs).text, "whole rows, sent anew", "");
+    }
+}
+
 static void add_traffic(struct rows *rows, const struct oct_result *a, const struct oct_result *b) {
     char note[96], messages[48] = "";
     add_row(rows, "consensus", small(a->consensus_distance).text, small(b->consensus_distance).text,
@@ -98,6 +120,7 @@ static void add_traffic(struct rows *rows, const struct oct_result *a, const str
                 cli_bytes(b->bytes_final).text, "more, in uncompressed rounds without training",
                 "uncompressed");
     }
+    add_faults(rows, a, b);
     add_row(rows, "gossip", cli_percent(a->gossip_share, 1).text,
             cli_percent(b->gossip_share, 1).text, "of the training time", "");
 }
@@ -223,6 +246,17 @@ static void put_result(struct cli_json *object, const struct oct_result *r) {
     cli_json_int(object, "workspace_bytes", (int64_t)r->workspace_bytes);
     cli_json_int(object, "state_bytes", (int64_t)r->state_bytes);
     cli_json_text(object, "model_sha256", r->model_sha256);
+    if (r->has_faults) {
+        struct cli_json *faults = cli_json_object();
+        cli_json_int(faults, "unsent", (int64_t)r->faults.unsent);
+        cli_json_int(faults, "dropped", (int64_t)r->faults.dropped);
+        cli_json_int(faults, "late", (int64_t)r->faults.late);
+        cli_json_int(faults, "overtaken", (int64_t)r->faults.overtaken);
+        cli_json_int(faults, "double", (int64_t)r->faults.doubled);
+        cli_json_int(faults, "repairs", (int64_t)r->faults.repairs);
+        cli_json_int(faults, "repair_bytes", (int64_t)r->faults.repair_bytes);
+        cli_json_put(object, "faults", faults);
+    }
 }
 
 static struct cli_json *compare_json(const struct cli_report *report) {

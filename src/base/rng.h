@@ -38,6 +38,7 @@ enum oct__purpose {
     OCT_PURPOSE_PARTITION,      /* dealing samples out; layer as the plug-in likes */
     OCT_PURPOSE_PACK_SELECT, /* one word for each element of the row that random selection packs */
     OCT_PURPOSE_PACK_ROUND,  /* coding a row's values by chance; layer: the packet's salt */
+    OCT_PURPOSE_FAULT, /* what becomes of a sender's messages in round `step`: block, the receiver */
 };
 
 struct oct__stream {

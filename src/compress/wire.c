@@ -432,8 +432,8 @@ static oct_status get_payload(const struct oct__packet_form *form, const uint8_t
     return OCT_OK;
 }
 
-static oct_status check_header(const struct oct__packet_form *form, const uint8_t *bytes,
-                               size_t length) {
+/* What holds for a message of any form. */
+static oct_status check_frame(const uint8_t *bytes, size_t length) {
     if (length < HEADER) {
         OCT_FAIL(CORRUPT, "message: %zu bytes, the header alone has %d", length, HEADER);
     }
@@ -454,6 +454,13 @@ static oct_status check_header(const struct oct__packet_form *form, const uint8_
         OCT_FAIL(CORRUPT, "message: CRC-32C is %08x, the header says %08x: altered on its way",
                  (unsigned)found, (unsigned)said);
     }
+    return OCT_OK;
+}
+
+static oct_status check_header(const struct oct__packet_form *form, const uint8_t *bytes,
+                               size_t length) {
+    OCT_TRY(check_frame(bytes, length));
+    const uint32_t payload = (uint32_t)(length - HEADER);
     if (bytes[AT_KIND] != kind_of(form) || oct__get_little_32(bytes + AT_PARTS) != form->n_parts) {
         OCT_FAIL(CORRUPT, "message: kind %02x of %u tensors, expected %02x of %zu", bytes[AT_KIND],
                  (unsigned)oct__get_little_32(bytes + AT_PARTS), kind_of(form), form->n_parts);
@@ -466,22 +473,34 @@ static oct_status check_header(const struct oct__packet_form *form, const uint8_
     return OCT_OK;
 }
 
-oct_status oct__wire_decode(const struct oct__packet_form *form, const uint8_t *bytes,
-                            size_t length, struct oct__wire_header *header, void *packet) {
-    OCT_TRY(check_header(form, bytes, length));
+static oct_status get_header(const uint8_t *bytes, struct oct__wire_header *header) {
     const uint64_t weight_bits = oct__get_little(bytes + AT_WEIGHT, 8);
     double weight;
     memcpy(&weight, &weight_bits, sizeof weight);
     if (!is_weight(weight)) {
         OCT_FAIL(CORRUPT, "message: a weight of %g", weight);
     }
-    OCT_TRY(get_payload(form, bytes + HEADER, bytes + length, NULL));
-    OCT_TRY(get_payload(form, bytes + HEADER, bytes + length, packet));
     *header = (struct oct__wire_header){
         .run = oct__get_little(bytes + AT_RUN, 8),
         .sender = oct__get_little_32(bytes + AT_SENDER),
         .round = oct__get_little_32(bytes + AT_ROUND),
         .weight = weight,
     };
+    return OCT_OK;
+}
+
+oct_status oct__wire_peek(const uint8_t *bytes, size_t length, struct oct__wire_header *header) {
+    OCT_TRY(check_frame(bytes, length));
+    return get_header(bytes, header);
+}
+
+oct_status oct__wire_decode(const struct oct__packet_form *form, const uint8_t *bytes,
+                            size_t length, struct oct__wire_header *header, void *packet) {
+    struct oct__wire_header found;
+    OCT_TRY(check_header(form, bytes, length));
+    OCT_TRY(get_header(bytes, &found));
+    OCT_TRY(get_payload(form, bytes + HEADER, bytes + length, NULL));
+    OCT_TRY(get_payload(form, bytes + HEADER, bytes + length, packet));
+    *header = found;
     return OCT_OK;
 }

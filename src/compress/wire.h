@@ -44,6 +44,11 @@ OCT_MUST_CHECK oct_status oct__wire_encode(const struct oct__packet_form *form,
                                            const void *packet, uint8_t *bytes, size_t capacity,
                                            size_t *length);
 
+/* Only the header, of a message of any form whose length and sum are right: whose it is, and of which
+ * round, is known before its payload is looked at. */
+OCT_MUST_CHECK oct_status oct__wire_peek(const uint8_t *bytes, size_t length,
+                                         struct oct__wire_header *header);
+
 /* CORRUPT for anything that oct__wire_encode would not have written for this form; `packet` and
  * `header` are then as they were. The caller compares run, sender and round. */
 OCT_MUST_CHECK oct_status oct__wire_decode(const struct oct__packet_form *form,

@@ -155,7 +155,7 @@ static oct_status make_forms(struct oct__gossip *gossip) {
     const struct oct__compression dense = {.select = OCT_SELECT_ALL, .coding = OCT_CODING_F32};
     OCT_TRY(oct__packet_form_create(&config->compression, config->spans, config->n_spans,
                                     config->n_elements, &gossip->form));
-    if (config->has_dense_rounds) {
+    if (config->has_dense_rounds || (config->has_faults && oct__gossip_is_by_edge(gossip))) {
         OCT_TRY(oct__packet_form_create(&dense, config->spans, config->n_spans, config->n_elements,
                                         &gossip->dense_form));
     }
@@ -214,6 +214,11 @@ static oct_status copy_config(struct oct__gossip *gossip, const struct oct__goss
         memcpy(gossip->spans, config->spans, config->n_spans * sizeof *gossip->spans);
     }
     gossip->config.spans = gossip->spans;
+    if (config->has_faults) {
+        gossip->config.has_two_ends = 1;
+        OCT_TRY(oct__alloc((size_t)config->n_nodes, "gossip", &memory));
+        gossip->away = memory;
+    }
     OCT_TRY(oct__alloc_array((size_t)config->n_nodes, 2 * sizeof *gossip->u, "weights u", &memory));
     gossip->u = memory;
     gossip->sent_u = gossip->u + config->n_nodes;
@@ -294,13 +299,13 @@ void oct__gossip_destroy(struct oct__gossip *gossip) {
     oct__free(gossip->lanes);
     oct__free(gossip->replicas);
     oct__free(gossip->inbox);
+    oct__free(gossip->away);
     oct__free(gossip->u);
     oct__free(gossip->spans);
     oct__free(gossip);
 }
 
-/* Zeros into every row, a piece at a time: nothing is taken, so nothing can be missing. */
-static oct_status clear(struct oct__gossip *gossip, void *at, size_t bytes) {
+oct_status oct__gossip_clear(struct oct__gossip *gossip, void *at, size_t bytes) {
     static const char zeros[4096];
     struct oct__engine *engine = gossip->config.engine;
     for (size_t done = 0; at && done < bytes; done += sizeof zeros) {
@@ -319,8 +324,8 @@ oct_status oct__gossip_forget(struct oct__gossip *gossip) {
         gossip->u[i] = gossip->sent_u[i] = 1.0;
     }
     for (int i = 0; i < OCT_MEMORY_COUNT; i++) {
-        OCT_TRY(
-            clear(gossip, gossip->memory[i], (size_t)gossip->config.n_nodes * row_bytes(gossip)));
+        OCT_TRY(oct__gossip_clear(gossip, gossip->memory[i],
+                                  (size_t)gossip->config.n_nodes * row_bytes(gossip)));
     }
     return OCT_OK;
 }
@@ -382,7 +387,8 @@ oct_status oct__gossip_replica(struct oct__gossip *gossip, int from, int to,
 /* --- a round ---------------------------------------------------------------------------------- */
 
 int oct__gossip_is_by_edge(const struct oct__gossip *gossip) {
-    return gossip->config.algorithm->has_edge_replicas && gossip->is_changing;
+    return gossip->config.algorithm->has_edge_replicas &&
+           (gossip->is_changing || gossip->config.has_faults);
 }
 
 int oct__gossip_is_per_edge(const struct oct__gossip *gossip) {
@@ -391,6 +397,10 @@ int oct__gossip_is_per_edge(const struct oct__gossip *gossip) {
 
 const struct oct__packet_form *oct__gossip_form(const struct oct__gossip *gossip) {
     return gossip->is_dense ? gossip->dense_form : gossip->form;
+}
+
+const struct oct__packet_form *oct__gossip_edge_form(const struct oct__gossip *gossip, int edge) {
+    return gossip->inbox[edge].is_repair ? gossip->dense_form : oct__gossip_form(gossip);
 }
 
 void *oct__gossip_packet(const struct oct__gossip *gossip, int edge) {
@@ -415,11 +425,13 @@ oct_status oct__gossip_begin(struct oct__gossip *gossip, uint32_t round, uint32_
     OCT_TRY(make_room(gossip, is_per_edge ? mix->n_edges : mix->n_nodes, mix->n_edges));
     for (int to = 0; to < mix->n_nodes; to++) {
         for (int e = mix->in_start[to]; e < mix->in_start[to + 1]; e++) {
-            gossip->inbox[e] =
-                (struct oct__delivery){oct__gossip_packet(gossip, e), gossip->u[mix->from[e]]};
+            gossip->inbox[e] = (struct oct__delivery){.packet = oct__gossip_packet(gossip, e),
+                                                      .weight = gossip->u[mix->from[e]]};
             if (is_per_edge) {
                 struct oct__edge_replica *replica;
                 OCT_TRY(oct__gossip_replica(gossip, mix->from[e], to, &replica));
+                gossip->inbox[e].is_repair =
+                    gossip->away && replica->own_version != replica->their_version;
             }
         }
     }
@@ -428,7 +440,7 @@ oct_status oct__gossip_begin(struct oct__gossip *gossip, uint32_t round, uint32_
 
 /* Nodes of a turn. */
 static int turn_nodes(const struct oct__gossip *gossip) {
-    return oct__gossip_is_per_edge(gossip) ? 1 : gossip->lane_form.n_nodes;
+    return gossip->away || oct__gossip_is_per_edge(gossip) ? 1 : gossip->lane_form.n_nodes;
 }
 
 /* Turns, side by side. */
@@ -448,6 +460,9 @@ static struct oct__turn turn_of(struct oct__gossip *gossip, int number, int work
 
 static oct_status send_turn(void *context, int number, int worker) {
     struct oct__gossip *gossip = context;
+    if (gossip->away && gossip->away[number]) {
+        return OCT_OK;
+    }
     const struct oct__turn turn = turn_of(gossip, number, worker);
     return gossip->is_dense ? oct__turn_pack(&turn, oct__turn_x(&turn))
                             : gossip->config.algorithm->send(&turn);
@@ -477,6 +492,9 @@ static void merge_weight(struct oct__gossip *gossip, int node, double gamma) {
 
 static oct_status merge_turn(void *context, int number, int worker) {
     struct oct__gossip *gossip = context;
+    if (gossip->away && gossip->away[number]) {
+        return OCT_OK;
+    }
     const struct oct__turn turn = turn_of(gossip, number, worker);
     for (int i = 0; i < turn.n_nodes && gossip->config.algorithm->is_push_sum; i++) {
         merge_weight(gossip, turn.node + i, gossip->is_dense ? 1.0 : gossip->gamma);
@@ -490,7 +508,7 @@ oct_status oct__gossip_merge(struct oct__gossip *gossip) {
     case OCT_MIXING_GOSSIP:
         return each_turn(gossip, merge_turn);
     case OCT_MIXING_AVERAGE:
-        return oct__gossip_average(gossip);
+        return gossip->away ? oct__gossip_average_some(gossip) : oct__gossip_average(gossip);
     case OCT_MIXING_NONE:
         break;
     }

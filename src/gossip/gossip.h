@@ -82,6 +82,7 @@ struct oct__gossip_config {
     double gamma;         /* 0: the algorithm's default */
     int has_dense_rounds; /* some rounds will be dense (final rounds, compensation) */
     int has_two_ends;     /* receivers keep edge replicas of their own, as on two machines */
+    int has_faults;       /* messages may be lost, nodes away: see loss.c */
     void *x;              /* [n_nodes][n_elements] the rows that are mixed */
 };
 
@@ -89,12 +90,19 @@ struct oct__gossip_config {
 struct oct__delivery {
     const void *packet; /* in the engine's memory */
     double weight;      /* the sender's u */
+    /* with has_faults; loss.c says what follows from them */
+    unsigned char is_lost;   /* it does not arrive in its round */
+    unsigned char is_void;   /* its edge takes no part in the mixing, at either end */
+    unsigned char is_repair; /* it is the sender's whole row, and both ends are set to it */
 };
 
 /* A replica of an edge. Without has_two_ends `theirs` is `own`. */
 struct oct__edge_replica {
     int from, to;
     void *own, *theirs; /* the sender's row, the receiver's row */
+    /* With has_faults: the round after that of the last message each end took in; 0: none yet, or
+     * forgotten. Ends that differ are repaired by the next message. */
+    uint32_t own_version, their_version;
 };
 
 struct oct__gossip {
@@ -124,6 +132,7 @@ struct oct__gossip {
     int is_dense;
     struct oct__delivery *inbox; /* [mix->n_edges] by edge, in the order of mix->from */
     int inbox_capacity;
+    unsigned char *away; /* [n_nodes] with has_faults: it takes no part in the round; else NULL */
 };
 
 /* INVALID when the algorithm needs a doubly stochastic W and the topology has none: the message
@@ -153,9 +162,30 @@ int oct__gossip_is_per_edge(const struct oct__gossip *gossip);
 /* Whether rounds that are not dense have replicas and packets for each edge. */
 int oct__gossip_is_by_edge(const struct oct__gossip *gossip);
 
+/* The form of what goes over one edge: a repair is dense, the others are as above. */
+const struct oct__packet_form *oct__gossip_edge_form(const struct oct__gossip *gossip, int edge);
+
 /* The replica of an edge, made when it is not there yet: rounds and checkpoints ask for it. */
 OCT_MUST_CHECK oct_status oct__gossip_replica(struct oct__gossip *gossip, int from, int to,
                                               struct oct__edge_replica **out);
+
+/* --- faults (loss.c) -------------------------------------------------------------------------- */
+
+/* Between begin and send: whoever knows what will not arrive has set `away` of the nodes and
+ * `is_lost` of the deliveries; this works out which edges the round does without. */
+void oct__gossip_settle_losses(struct oct__gossip *gossip);
+
+/* After merge: the ends of every edge that was repaired must have the same sum; INTERNAL otherwise. */
+OCT_MUST_CHECK oct_status oct__gossip_check_repairs(struct oct__gossip *gossip);
+
+/* A node has lost its memory: what gossip keeps for it, and its ends of replicas. Its weight is 1, as
+ * at the start; its row x is the caller's. */
+OCT_MUST_CHECK oct_status oct__gossip_forget_node(struct oct__gossip *gossip, int node);
+
+/* CRC-32C of a replica's row at either end. */
+OCT_MUST_CHECK oct_status oct__gossip_sums(struct oct__gossip *gossip,
+                                           const struct oct__edge_replica *replica, uint32_t *own,
+                                           uint32_t *theirs);
 
 /* --- for algorithms --------------------------------------------------------------------------- */
 
@@ -197,12 +227,17 @@ OCT_MUST_CHECK oct_status oct__turn_fold_sent(const struct oct__turn *turn, int 
 OCT_MUST_CHECK oct_status oct__turn_fold_received(const struct oct__turn *turn, int edge,
                                                   double factor, void *row);
 
+/* The sender's, or the receiver's, end of an edge's replica takes in what went over it. */
+OCT_MUST_CHECK oct_status oct__turn_commit_sent(const struct oct__turn *turn, int edge, int to);
+OCT_MUST_CHECK oct_status oct__turn_commit_received(const struct oct__turn *turn, int edge);
+
 /* The replica of an edge of the round; begin has made it. */
 const struct oct__edge_replica *oct__turn_replica(const struct oct__turn *turn, int from, int to);
 
 /* factor * W_ij of an edge, as a float. These are rounded to multiples of 2^-23 of the power of two
  * above `factor`, so that what a sender's receivers take adds up without rounding, and the sender's
- * own share is exactly what they leave: no mass comes or goes by the coefficients. */
+ * own share is exactly what they leave: no mass comes or goes by the coefficients. 0 of an edge that
+ * is void. */
 float oct__gossip_share(const struct oct__gossip *gossip, int edge, double factor);
 /* factor * (W_ii - 1): minus the shares of the node's out-edges. */
 float oct__gossip_self_share(const struct oct__gossip *gossip, int node, double factor);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inside.h - what gossip.c and turn.c share: lanes, and the operations that they launch. */
+/* inside.h - what gossip.c, turn.c and loss.c share: lanes, and the operations that they launch. */
 #ifndef OCT_GOSSIP_INSIDE_H
 #define OCT_GOSSIP_INSIDE_H
 
@@ -33,7 +33,12 @@ struct oct__gossip_lane {
 
 int oct__gossip_find_replica(const struct oct__gossip *gossip, int from, int to);
 
-/* Every node's x becomes the mean of all. */
+/* Zeros into a row, a piece at a time: nothing is taken, so nothing can be missing. */
+OCT_MUST_CHECK oct_status oct__gossip_clear(struct oct__gossip *gossip, void *at, size_t bytes);
+
+/* Every node's x becomes the mean of all; or that of those who take part, while the others keep
+ * theirs. */
 OCT_MUST_CHECK oct_status oct__gossip_average(struct oct__gossip *gossip);
+OCT_MUST_CHECK oct_status oct__gossip_average_some(struct oct__gossip *gossip);
 
 #endif

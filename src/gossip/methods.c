@@ -37,15 +37,46 @@ oct_status oct__feedback_merge(const struct oct__turn *turn) {
 /* On a graph that changes, what a node's neighbours know of it depends on when they were
  * neighbours. So each edge j -> i has a replica of its own, at both ends. */
 
+/* With faults an end takes a message in when it is known to have arrived: in the other half. */
 static oct_status send_edges(const struct oct__turn *turn) {
-    const struct oct__mix *mix = turn->gossip->mix;
+    const struct oct__gossip *gossip = turn->gossip;
+    const struct oct__mix *mix = gossip->mix;
     for (int e = mix->out_start[turn->node]; e < mix->out_start[turn->node + 1]; e++) {
+        const int edge = mix->out_edge[e];
+        if (gossip->away && gossip->away[mix->to[e]]) {
+            continue;
+        }
+        if (gossip->inbox[edge].is_repair) {
+            OCT_TRY(oct__turn_pack_edge(turn, edge, oct__turn_x(turn)));
+            continue;
+        }
         void *replica = oct__turn_replica(turn, turn->node, mix->to[e])->own;
         OCT_TRY(oct__turn_difference(turn, oct__turn_x(turn), replica, turn->scratch));
-        OCT_TRY(oct__turn_pack_edge(turn, mix->out_edge[e], turn->scratch));
-        OCT_TRY(oct__turn_fold_sent(turn, mix->out_edge[e], 1.0, replica));
+        OCT_TRY(oct__turn_pack_edge(turn, edge, turn->scratch));
+        if (!gossip->away) {
+            OCT_TRY(oct__turn_fold_sent(turn, edge, 1.0, replica));
+        }
     }
     return OCT_OK;
+}
+
+/* Both ends of an edge without its message have their own row in its place (loss.c): what that comes
+ * to, as a factor of the node's row. */
+static double stand_ins(const struct oct__turn *turn) {
+    const struct oct__gossip *gossip = turn->gossip;
+    const struct oct__mix *mix = gossip->mix;
+    double factor = 0.0;
+    for (int e = mix->in_start[turn->node]; e < mix->in_start[turn->node + 1]; e++) {
+        if (gossip->inbox[e].is_lost) {
+            factor += (double)oct__gossip_share(gossip, e, gossip->gamma);
+        }
+    }
+    for (int e = mix->out_start[turn->node]; e < mix->out_start[turn->node + 1]; e++) {
+        if (gossip->inbox[mix->out_edge[e]].is_lost) {
+            factor -= (double)oct__gossip_share(gossip, mix->out_edge[e], gossip->gamma);
+        }
+    }
+    return factor;
 }
 
 /* x_i += gamma * W_ij * r_ji of the in-edges, senders ascending, then x_i -= gamma * W_ki * r_ik of
@@ -54,18 +85,36 @@ static oct_status merge_edges(const struct oct__turn *turn) {
     const struct oct__gossip *gossip = turn->gossip;
     const struct oct__mix *mix = gossip->mix;
     void *x = oct__turn_x(turn);
+    const double own = gossip->away ? stand_ins(turn) : 0.0;
+    if (own != 0.0) {
+        OCT_TRY(oct__turn_axpy(turn, own, x, x));
+    }
     for (int e = mix->in_start[turn->node]; e < mix->in_start[turn->node + 1]; e++) {
         const struct oct__edge_replica *replica = oct__turn_replica(turn, mix->from[e], turn->node);
-        if (replica->theirs != replica->own) {
-            OCT_TRY(oct__turn_fold_received(turn, e, 1.0, replica->theirs));
+        if (gossip->inbox[e].is_lost) {
+            continue;
         }
-        const float share = oct__gossip_share(gossip, e, gossip->gamma);
-        OCT_TRY(oct__turn_axpy(turn, (double)share, replica->theirs, x));
+        if (replica->theirs != replica->own) {
+            OCT_TRY(oct__turn_commit_received(turn, e));
+        }
+        if (!gossip->inbox[e].is_void) {
+            const float share = oct__gossip_share(gossip, e, gossip->gamma);
+            OCT_TRY(oct__turn_axpy(turn, (double)share, replica->theirs, x));
+        }
     }
     for (int e = mix->out_start[turn->node]; e < mix->out_start[turn->node + 1]; e++) {
         const struct oct__edge_replica *replica = oct__turn_replica(turn, turn->node, mix->to[e]);
-        const float share = oct__gossip_share(gossip, mix->out_edge[e], gossip->gamma);
-        OCT_TRY(oct__turn_axpy(turn, -(double)share, replica->own, x));
+        const int edge = mix->out_edge[e];
+        if (gossip->inbox[edge].is_lost) {
+            continue;
+        }
+        if (gossip->away) {
+            OCT_TRY(oct__turn_commit_sent(turn, edge, mix->to[e]));
+        }
+        if (!gossip->inbox[edge].is_void) {
+            const float share = oct__gossip_share(gossip, edge, gossip->gamma);
+            OCT_TRY(oct__turn_axpy(turn, -(double)share, replica->own, x));
+        }
     }
     return OCT_OK;
 }

@@ -15,6 +15,9 @@ static double quantum(double factor) {
 }
 
 float oct__gossip_share(const struct oct__gossip *gossip, int edge, double factor) {
+    if (gossip->inbox[edge].is_void) {
+        return 0.0F;
+    }
     const double q = quantum(factor);
     return (float)(rint(factor * gossip->mix->weight[edge] / q) * q);
 }
@@ -77,22 +80,22 @@ oct_status oct__turn_axpy(const struct oct__turn *turn, double factor, const voi
     return launch(turn, OCT_CALL_AXPY, &attr, a, row, NULL);
 }
 
-static oct_status pack(const struct oct__turn *turn, const void *row, uint32_t salt, void *packet) {
-    const struct oct__gossip *gossip = turn->gossip;
-    const union oct__attr attr = {.packet = {.form = oct__gossip_form(gossip), .salt = salt}};
-    return launch(turn, gossip->is_dense ? OCT_CALL_PACK_DENSE : OCT_CALL_PACK, &attr, row, packet,
-                  NULL);
+static oct_status pack(const struct oct__turn *turn, const struct oct__packet_form *form,
+                       const void *row, uint32_t salt, void *packet) {
+    const union oct__attr attr = {.packet = {.form = form, .salt = salt}};
+    const int is_dense = form == turn->gossip->dense_form;
+    return launch(turn, is_dense ? OCT_CALL_PACK_DENSE : OCT_CALL_PACK, &attr, row, packet, NULL);
 }
 
-static enum oct__gossip_call_id fold_call(const struct oct__gossip *gossip) {
-    return gossip->is_dense ? OCT_CALL_FOLD_DENSE : OCT_CALL_FOLD;
+static enum oct__gossip_call_id fold_call(const struct oct__gossip *gossip,
+                                          const struct oct__packet_form *form) {
+    return form == gossip->dense_form ? OCT_CALL_FOLD_DENSE : OCT_CALL_FOLD;
 }
 
-static oct_status fold(const struct oct__turn *turn, const void *packet, double factor, void *row) {
-    const struct oct__gossip *gossip = turn->gossip;
-    const union oct__attr attr = {
-        .packet = {.form = oct__gossip_form(gossip), .factor = (float)factor}};
-    return launch(turn, fold_call(gossip), &attr, packet, row, NULL);
+static oct_status fold(const struct oct__turn *turn, const struct oct__packet_form *form,
+                       const void *packet, double factor, void *row) {
+    const union oct__attr attr = {.packet = {.form = form, .factor = (float)factor}};
+    return launch(turn, fold_call(turn->gossip, form), &attr, packet, row, NULL);
 }
 
 static void *own_packet(const struct oct__turn *turn) {
@@ -100,15 +103,15 @@ static void *own_packet(const struct oct__turn *turn) {
 }
 
 oct_status oct__turn_pack(const struct oct__turn *turn, const void *row) {
-    return pack(turn, row, 0, own_packet(turn));
+    return pack(turn, oct__gossip_form(turn->gossip), row, 0, own_packet(turn));
 }
 
 oct_status oct__turn_fold_own(const struct oct__turn *turn, double factor, void *row) {
-    return fold(turn, own_packet(turn), factor, row);
+    return fold(turn, oct__gossip_form(turn->gossip), own_packet(turn), factor, row);
 }
 
 /* What a node folds as its number k, in node order: its in-neighbours' packets and, in between, its
- * own. */
+ * own, which also stands in for one that is lost. No packet: nothing. */
 static struct oct__share share_of(const struct oct__turn *turn, int node, int k, double factor) {
     const struct oct__gossip *gossip = turn->gossip;
     const struct oct__mix *mix = gossip->mix;
@@ -117,19 +120,22 @@ static struct oct__share share_of(const struct oct__turn *turn, int node, int k,
     while (own < n_edges && mix->from[first + own] < node) {
         own++;
     }
+    const void *packet = (char *)gossip->packets + (size_t)node * gossip->packet_bytes;
     if (k == own) {
-        return (struct oct__share){(char *)gossip->packets + (size_t)node * gossip->packet_bytes,
-                                   oct__gossip_self_share(gossip, node, factor)};
+        return (struct oct__share){packet, oct__gossip_self_share(gossip, node, factor)};
     }
     const int edge = first + (k < own ? k : k - 1);
-    return k > n_edges ? (struct oct__share){NULL, 0.0F}
-                       : (struct oct__share){gossip->inbox[edge].packet,
-                                             oct__gossip_share(gossip, edge, factor)};
+    if (k > n_edges || gossip->inbox[edge].is_void) {
+        return (struct oct__share){NULL, 0.0F};
+    }
+    return (struct oct__share){gossip->inbox[edge].is_lost ? packet : gossip->inbox[edge].packet,
+                               oct__gossip_share(gossip, edge, factor)};
 }
 
 /* As many launches as the node with the most neighbours has packets to fold. */
 oct_status oct__turn_fold_all(const struct oct__turn *turn, double factor, void *row) {
     const struct oct__mix *mix = turn->gossip->mix;
+    const struct oct__packet_form *form = oct__gossip_form(turn->gossip);
     int most = 0;
     for (int i = turn->node; i < turn->node + turn->n_nodes; i++) {
         const int n = mix->in_start[i + 1] - mix->in_start[i] + 1;
@@ -138,16 +144,18 @@ oct_status oct__turn_fold_all(const struct oct__turn *turn, double factor, void 
     for (int k = 0; k < most; k++) {
         if (turn->n_nodes == 1) {
             const struct oct__share share = share_of(turn, turn->node, k, factor);
-            OCT_TRY(fold(turn, share.packet, (double)share.factor, row));
+            if (share.packet) {
+                OCT_TRY(fold(turn, form, share.packet, (double)share.factor, row));
+            }
             continue;
         }
         struct oct__share *shares = turn->lane->shares;
         for (int i = 0; i < turn->n_nodes; i++) {
             shares[i] = share_of(turn, turn->node + i, k, factor);
         }
-        const union oct__attr attr = {
-            .packet = {.form = oct__gossip_form(turn->gossip), .shares = shares}};
-        OCT_TRY(launch(turn, fold_call(turn->gossip), &attr, turn->gossip->packets, row, NULL));
+        const union oct__attr attr = {.packet = {.form = form, .shares = shares}};
+        OCT_TRY(
+            launch(turn, fold_call(turn->gossip, form), &attr, turn->gossip->packets, row, NULL));
     }
     return OCT_OK;
 }
@@ -160,16 +168,42 @@ oct_status oct__turn_pack_edge(const struct oct__turn *turn, int edge, const voi
     while (mix->out_edge[e] != edge) {
         e++;
     }
-    return pack(turn, row, (uint32_t)mix->to[e] + 1, oct__gossip_packet(gossip, edge));
+    return pack(turn, oct__gossip_edge_form(gossip, edge), row, (uint32_t)mix->to[e] + 1,
+                oct__gossip_packet(gossip, edge));
 }
 
 oct_status oct__turn_fold_sent(const struct oct__turn *turn, int edge, double factor, void *row) {
-    return fold(turn, oct__gossip_packet(turn->gossip, edge), factor, row);
+    return fold(turn, oct__gossip_edge_form(turn->gossip, edge),
+                oct__gossip_packet(turn->gossip, edge), factor, row);
 }
 
 oct_status oct__turn_fold_received(const struct oct__turn *turn, int edge, double factor,
                                    void *row) {
-    return fold(turn, turn->gossip->inbox[edge].packet, factor, row);
+    return fold(turn, oct__gossip_edge_form(turn->gossip, edge), turn->gossip->inbox[edge].packet,
+                factor, row);
+}
+
+/* A repair replaces what the row was. */
+static oct_status begin_commit(const struct oct__turn *turn, int edge, void *row) {
+    return turn->gossip->inbox[edge].is_repair ? oct__turn_difference(turn, row, row, row) : OCT_OK;
+}
+
+oct_status oct__turn_commit_sent(const struct oct__turn *turn, int edge, int to) {
+    struct oct__gossip *gossip = turn->gossip;
+    struct oct__edge_replica *replica =
+        &gossip->replicas[oct__gossip_find_replica(gossip, turn->node, to)];
+    OCT_TRY(begin_commit(turn, edge, replica->own));
+    replica->own_version = gossip->round + 1;
+    return oct__turn_fold_sent(turn, edge, 1.0, replica->own);
+}
+
+oct_status oct__turn_commit_received(const struct oct__turn *turn, int edge) {
+    struct oct__gossip *gossip = turn->gossip;
+    struct oct__edge_replica *replica =
+        &gossip->replicas[oct__gossip_find_replica(gossip, gossip->mix->from[edge], turn->node)];
+    OCT_TRY(begin_commit(turn, edge, replica->theirs));
+    replica->their_version = gossip->round + 1;
+    return oct__turn_fold_received(turn, edge, 1.0, replica->theirs);
 }
 
 oct_status oct__gossip_average(struct oct__gossip *gossip) {

@@ -629,16 +629,25 @@ static oct_status read_row(struct oct__cohort *cohort, int home, int node) {
     return cohort->engine->read(cohort->engine, cohort->host_row, at, cohort->stride[home]);
 }
 
-/* Sums in double, in node order, beginning with node 0 itself: one node's average is that node to
- * the bit, negative zeros included. */
+static int is_away(const struct oct__cohort *cohort, int node) {
+    return cohort->away && cohort->away[node];
+}
+
+/* Sums in double, in node order, beginning with the first node itself: one node's average is that node
+ * to the bit, negative zeros included. */
 static oct_status average_row(struct oct__cohort *cohort, int home, int from, double weight) {
     const size_t n = cohort->stride[home] / sizeof(float);
+    int is_first = 1;
     for (int node = 0; node < cohort->config.n_nodes; node++) {
+        if (is_away(cohort, node)) {
+            continue;
+        }
         OCT_TRY(read_row(cohort, from, node));
         for (size_t i = 0; i < n; i++) {
             double value = (double)cohort->host_row[i];
-            cohort->host_sum[i] = node == 0 ? value : cohort->host_sum[i] + value;
+            cohort->host_sum[i] = is_first ? value : cohort->host_sum[i] + value;
         }
+        is_first = 0;
     }
     for (size_t i = 0; i < n; i++) {
         cohort->host_sum[i] /= weight;
@@ -651,10 +660,14 @@ static oct_status average_row(struct oct__cohort *cohort, int home, int from, do
 oct_status oct__cohort_average(struct oct__cohort *cohort, const double *weights, double *distances,
                                double *distance) {
     double weight = 0.0;
+    int n_present = 0;
     for (int node = 0; node < cohort->config.n_nodes; node++) {
-        weight += weights ? weights[node] : 1.0;
+        if (!is_away(cohort, node)) {
+            weight += weights ? weights[node] : 1.0;
+            n_present++;
+        }
     }
-    OCT_TRY(average_row(cohort, OCT_HOME_STAT, OCT_HOME_STAT, cohort->config.n_nodes));
+    OCT_TRY(average_row(cohort, OCT_HOME_STAT, OCT_HOME_STAT, n_present));
     OCT_TRY(average_row(cohort, OCT_HOME_PARAM,
                         cohort->config.settles ? OCT_HOME_NUMERATOR : OCT_HOME_PARAM, weight));
     const size_t n = cohort->stride[OCT_HOME_PARAM] / sizeof(float);
@@ -669,12 +682,12 @@ oct_status oct__cohort_average(struct oct__cohort *cohort, const double *weights
             double d = (double)cohort->host_row[i] - cohort->host_sum[i];
             own += d * d;
         }
-        apart += own;
+        apart += is_away(cohort, node) ? 0.0 : own;
         if (distances) {
             distances[node] = norm == 0.0 ? 0.0 : own / norm;
         }
     }
-    *distance = norm == 0.0 ? 0.0 : apart / cohort->config.n_nodes / norm;
+    *distance = norm == 0.0 ? 0.0 : apart / n_present / norm;
     return OCT_OK;
 }
 

@@ -93,6 +93,9 @@ struct oct__cohort {
     void *average[OCT_HOME_STATES]; /* one row of params and of stats */
     float *host_row;                /* one row of parameters on the host */
     double *host_sum;
+    const unsigned char
+        *away; /* [n_nodes] nodes that an average leaves out; NULL: none. The owner of
+                                  the run says so, and keeps it */
 
     struct oct__cohort_lane *lanes, *eval_lanes;
     void *kept; /* what evaluation makes of parameters, once for all its batches and lanes */

@@ -16,6 +16,7 @@
 #include "compress/compress.h"
 #include "data/partition.h"
 #include "nn/recipe.h"
+#include "train/fault.h"
 #include "train/momentum.h"
 #include "train/schedule.h"
 
@@ -292,6 +293,13 @@ static oct_status check_plugin_options(int row, const char *value) {
     return status == OCT_OK ? OCT_OK : oct__fail_within(status, "%s ", names[row]);
 }
 
+static oct_status check_fault(const char *value) {
+    struct oct__fault_plan plan;
+    oct_status status = oct__fault_read(value, &plan);
+    oct__fault_fini(&plan);
+    return status;
+}
+
 /* Stores a value that was checked; the text and the typed field change together. */
 static oct_status store(struct oct_config *config, int row, const char *value, double number) {
     char *text = NULL;
@@ -452,6 +460,8 @@ oct_status oct_config_set(struct oct_config *config, const char *name, const cha
     } else if (rows[row].option.type == OCT_OPTION_CHOICE) {
         OCT_TRY(check_choice(row, value));
         OCT_TRY(check_plugin_options(row, value));
+    } else if (row == OCT__OPTION_fault) {
+        OCT_TRY(check_fault(value));
     }
     OCT_TRY(store(config, row, value, number));
     config->is_set[row] = 1;

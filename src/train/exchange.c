@@ -50,11 +50,21 @@ void oct__exchange_destroy(struct oct__exchange *exchange) {
         engine->free(engine, exchange->arrived);
     }
     oct__transport_close(exchange->transport);
+    oct__faults_destroy(exchange->faults);
     oct__ledger_fini(&exchange->ledger);
     oct__free(exchange->message);
     oct__free(exchange->packet);
     oct__free(exchange->index);
     oct__free(exchange);
+}
+
+oct_status oct__exchange_break(struct oct__exchange *exchange, struct oct__fault_plan *take,
+                               uint64_t seed) {
+    if (!exchange->transport->kind->simulates_faults) {
+        OCT_FAIL(UNSUPPORTED, "fault: transport %s has faults of its own; use inproc or loopback",
+                 exchange->transport->kind->plugin.name);
+    }
+    return oct__faults_create(take, seed, &exchange->faults);
 }
 
 static oct_status host_room(void **at, size_t *capacity, size_t bytes) {
@@ -88,7 +98,7 @@ static oct_status arrived_room(struct oct__exchange *exchange, size_t bytes) {
 static oct_status packet_on_host(struct oct__exchange *exchange, int edge, const void **out) {
     struct oct__gossip *gossip = exchange->gossip;
     struct oct__engine *engine = gossip->config.engine;
-    const size_t bytes = oct__gossip_form(gossip)->n_bytes;
+    const size_t bytes = oct__gossip_edge_form(gossip, edge)->n_bytes;
     if (engine->uses_host_memory) {
         *out = oct__gossip_packet(gossip, edge);
         return OCT_OK;
@@ -104,6 +114,26 @@ static void count(struct oct__exchange *exchange, int from, int to, uint64_t len
     exchange->traffic.bytes += length;
     exchange->traffic.dense += exchange->dense_bytes;
     oct__ledger_count(&exchange->ledger, from, to, length);
+}
+
+oct_status oct__exchange_count_other(struct oct__exchange *exchange, int from, int to,
+                                     uint64_t bytes) {
+    OCT_TRY(oct__ledger_enter_edge(&exchange->ledger, from, to));
+    count(exchange, from, to, bytes);
+    return OCT_OK;
+}
+
+/* The copies of a message that are sent. */
+static void count_copies(struct oct__exchange *exchange, int from, int to, int edge,
+                         uint64_t length) {
+    const int n = exchange->faults ? oct__faults_copies(exchange->faults, edge) : 1;
+    for (int i = 0; i < n; i++) {
+        count(exchange, from, to, length);
+    }
+}
+
+static int is_unsent(const struct oct__exchange *exchange, int edge) {
+    return exchange->faults && oct__faults_copies(exchange->faults, edge) == 0;
 }
 
 static int is_per_edge(const struct oct__exchange *exchange) {
@@ -123,18 +153,29 @@ static void count_edges(struct oct__exchange *exchange) {
     const struct oct__mix *mix = gossip->mix;
     const int is_same = form->select == OCT_SELECT_ALL;
     uint64_t length = is_same ? oct__wire_length(form, NULL) : 0;
+    int counted = -1; /* the sender whose one packet `length` is of */
     for (int node = 0; node < mix->n_nodes; node++) {
         const int first = mix->out_start[node], end = mix->out_start[node + 1];
         for (int at = first; at < end; at++) {
             const int edge = mix->out_edge[at];
-            if (!is_same && exchange->is_counting && (is_per_edge(exchange) || at == first)) {
+            if (is_unsent(exchange, edge)) {
+                continue;
+            }
+            if (gossip->inbox[edge].is_repair) {
+                count_copies(exchange, node, mix->to[at], edge,
+                             oct__wire_length(gossip->dense_form, NULL));
+                continue;
+            }
+            const int is_next = is_per_edge(exchange) || counted != node;
+            counted = node;
+            if (!is_same && exchange->is_counting && is_next) {
                 const uint32_t *index = exchange->index;
                 length = oct__wire_length_of(form, index + (size_t)slot_of(exchange, edge) *
                                                                form->n_kept);
-            } else if (!is_same && (is_per_edge(exchange) || at == first)) {
+            } else if (!is_same && is_next) {
                 length = oct__wire_length(form, oct__gossip_packet(gossip, edge));
             }
-            count(exchange, node, mix->to[at], length);
+            count_copies(exchange, node, mix->to[at], edge, length);
         }
     }
 }
@@ -167,10 +208,29 @@ static oct_status count_round(struct oct__exchange *exchange) {
     return OCT_OK;
 }
 
+/* What is sent of the average's messages, under faults. */
+static oct_status count_some(struct oct__exchange *exchange) {
+    const int n_nodes = exchange->gossip->config.n_nodes;
+    int root = 0;
+    while (root + 1 < n_nodes && exchange->gossip->away[root]) {
+        root++;
+    }
+    for (int node = root + 1; node < n_nodes; node++) {
+        OCT_TRY(oct__ledger_enter_edge(&exchange->ledger, node, root));
+        OCT_TRY(oct__ledger_enter_edge(&exchange->ledger, root, node));
+        count_copies(exchange, node, root, 2 * node, exchange->dense_bytes);
+        count_copies(exchange, root, node, 2 * node + 1, exchange->dense_bytes);
+    }
+    return OCT_OK;
+}
+
 /* Everybody's row to one node and the average back: what a reduction cannot do without. */
 static oct_status count_average(struct oct__exchange *exchange) {
     struct oct__ledger *ledger = &exchange->ledger;
     const int n_nodes = exchange->gossip->config.n_nodes;
+    if (exchange->faults) {
+        return count_some(exchange);
+    }
     for (int node = 1; node < n_nodes && oct__ledger_edges(ledger) < 2 * (n_nodes - 1); node++) {
         OCT_TRY(oct__ledger_enter_edge(ledger, 0, node));
         OCT_TRY(oct__ledger_enter_edge(ledger, node, 0));
@@ -184,7 +244,14 @@ static oct_status count_average(struct oct__exchange *exchange) {
 
 static oct_status send_edge(struct oct__exchange *exchange, int from, int to, int edge) {
     const struct oct__gossip *gossip = exchange->gossip;
-    const struct oct__packet_form *form = oct__gossip_form(gossip);
+    const struct oct__packet_form *form = oct__gossip_edge_form(gossip, edge);
+    if (is_unsent(exchange, edge)) {
+        return OCT_OK;
+    }
+    if (exchange->faults) { /* what is late arrives before what is sent now */
+        OCT_TRY(oct__faults_deliver(exchange->faults, exchange->transport, exchange->run,
+                                    gossip->round, from, to, 0, 0));
+    }
     const struct oct__wire_header header = {.run = exchange->run,
                                             .sender = (uint32_t)from,
                                             .round = gossip->round,
@@ -194,16 +261,17 @@ static oct_status send_edge(struct oct__exchange *exchange, int from, int to, in
     OCT_TRY(packet_on_host(exchange, edge, &packet));
     OCT_TRY(oct__wire_encode(form, &header, packet, exchange->message, exchange->message_capacity,
                              &length));
-    OCT_TRY(
-        exchange->transport->kind->send(exchange->transport, from, to, exchange->message, length));
-    count(exchange, from, to, length);
-    return OCT_OK;
+    count_copies(exchange, from, to, edge, length);
+    return exchange->faults ? oct__faults_send(exchange->faults, exchange->transport, gossip, to,
+                                               edge, exchange->message, length)
+                            : exchange->transport->kind->send(exchange->transport, from, to,
+                                                              exchange->message, length);
 }
 
-static oct_status receive_edge(struct oct__exchange *exchange, int from, int to, int edge) {
+static oct_status receive_own(struct oct__exchange *exchange, int from, int to, int edge) {
     struct oct__gossip *gossip = exchange->gossip;
     struct oct__engine *engine = gossip->config.engine;
-    const struct oct__packet_form *form = oct__gossip_form(gossip);
+    const struct oct__packet_form *form = oct__gossip_edge_form(gossip, edge);
     struct oct__wire_header header;
     const uint8_t *bytes;
     size_t n_bytes;
@@ -217,11 +285,25 @@ static oct_status receive_edge(struct oct__exchange *exchange, int from, int to,
                  header.sender, (unsigned long long)header.run, header.round, from,
                  (unsigned long long)exchange->run, gossip->round);
     }
-    const size_t room = (form->n_bytes + 63) & ~(size_t)63;
-    char *at = (char *)exchange->arrived + (size_t)edge * room;
+    char *at = (char *)exchange->arrived + (size_t)edge * gossip->packet_bytes;
     OCT_TRY(engine->write(engine, at, exchange->packet, form->n_bytes));
-    gossip->inbox[edge] = (struct oct__delivery){.packet = at, .weight = header.weight};
+    gossip->inbox[edge].packet = at;
+    gossip->inbox[edge].weight = header.weight;
     return OCT_OK;
+}
+
+static oct_status receive_edge(struct oct__exchange *exchange, int from, int to, int edge) {
+    if (!exchange->faults) {
+        return receive_own(exchange, from, to, edge);
+    }
+    const int has_own = !exchange->gossip->inbox[edge].is_lost;
+    if (has_own) {
+        OCT_TRY(receive_own(exchange, from, to, edge));
+    }
+    return is_unsent(exchange, edge)
+               ? OCT_OK
+               : oct__faults_deliver(exchange->faults, exchange->transport, exchange->run,
+                                     exchange->gossip->round, from, to, 1, has_own);
 }
 
 typedef oct_status edge_fn(struct oct__exchange *exchange, int from, int to, int edge);
@@ -241,14 +323,16 @@ static oct_status each_edge(struct oct__exchange *exchange, edge_fn *task) {
 }
 
 static oct_status carry_round(struct oct__exchange *exchange) {
-    const struct oct__packet_form *form = oct__gossip_form(exchange->gossip);
-    const size_t room = (form->n_bytes + 63) & ~(size_t)63;
+    const struct oct__gossip *gossip = exchange->gossip;
+    const size_t most = oct__wire_most(oct__gossip_form(gossip));
+    const size_t dense = exchange->faults ? exchange->dense_bytes : 0; /* of a repair */
     void *message = exchange->message;
-    oct_status status = host_room(&message, &exchange->message_capacity, oct__wire_most(form));
+    oct_status status =
+        host_room(&message, &exchange->message_capacity, most > dense ? most : dense);
     exchange->message = message;
     OCT_TRY(status);
-    OCT_TRY(host_room(&exchange->packet, &exchange->packet_capacity, form->n_bytes));
-    OCT_TRY(arrived_room(exchange, (size_t)exchange->gossip->mix->n_edges * room));
+    OCT_TRY(host_room(&exchange->packet, &exchange->packet_capacity, gossip->packet_bytes));
+    OCT_TRY(arrived_room(exchange, (size_t)gossip->mix->n_edges * gossip->packet_bytes));
     OCT_TRY(each_edge(exchange, send_edge));
     return each_edge(exchange, receive_edge);
 }
@@ -265,6 +349,9 @@ oct_status oct__exchange_round(struct oct__exchange *exchange, uint32_t round, u
     if (mixing == OCT_MIXING_GOSSIP) {
         OCT_TRY(oct__ledger_enter(&exchange->ledger, gossip->mix));
     }
+    if (exchange->faults) {
+        OCT_TRY(oct__faults_begin(exchange->faults, gossip, step));
+    }
     OCT_TRY(oct__gossip_send(gossip));
     if (mixing == OCT_MIXING_AVERAGE) {
         OCT_TRY(count_average(exchange));
@@ -273,5 +360,6 @@ oct_status oct__exchange_round(struct oct__exchange *exchange, uint32_t round, u
     } else {
         OCT_TRY(carry_round(exchange));
     }
-    return oct__gossip_merge(gossip);
+    OCT_TRY(oct__gossip_merge(gossip));
+    return exchange->faults ? oct__gossip_check_repairs(gossip) : OCT_OK;
 }

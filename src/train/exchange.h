@@ -10,6 +10,7 @@
 #define OCT_TRAIN_EXCHANGE_H
 
 #include "gossip/gossip.h"
+#include "train/fault.h"
 #include "train/ledger.h"
 #include "transport/transport.h"
 
@@ -22,6 +23,7 @@ struct oct__traffic {
 struct oct__exchange {
     struct oct__gossip *gossip;       /* borrowed */
     struct oct__transport *transport; /* owned */
+    struct oct__faults *faults;       /* what goes wrong; owned, NULL: nothing */
     uint64_t run;                     /* names the run in every message */
     uint64_t dense_bytes;             /* of a message of plain floats */
     struct oct__traffic traffic;
@@ -40,6 +42,15 @@ struct oct__exchange {
 OCT_MUST_CHECK oct_status oct__exchange_create(struct oct__gossip *gossip, const char *transport,
                                                uint64_t run, struct oct__exchange **out);
 void oct__exchange_destroy(struct oct__exchange *exchange);
+
+/* From now on rounds go wrong as `plan`, which is taken over, has it: for a gossip with has_faults.
+ * UNSUPPORTED for a transport that cannot simulate it. */
+OCT_MUST_CHECK oct_status oct__exchange_break(struct oct__exchange *exchange,
+                                              struct oct__fault_plan *take, uint64_t seed);
+
+/* Counts a message of `bytes` that follows no graph: a node that comes back is sent a model. */
+OCT_MUST_CHECK oct_status oct__exchange_count_other(struct oct__exchange *exchange, int from,
+                                                    int to, uint64_t bytes);
 
 /* One round: see oct__gossip_begin for the arguments. Where packets lie in memory of a device, their
  * lengths are counted when they have arrived: by the next round, or by oct__exchange_count, which

@@ -59,10 +59,18 @@ void oct__nodes_evaluated(struct oct_trainer *trainer) {
     }
 }
 
+/* Steps of this epoch that a node did. */
+static int64_t steps_of(const struct oct_trainer *trainer, int node) {
+    const struct oct__faults *faults = trainer->exchange->faults;
+    const int64_t first = trainer->step - trainer->sum_steps;
+    return trainer->sum_steps -
+           (faults ? oct__fault_steps_away(&faults->plan, node, first, trainer->step) : 0);
+}
+
 void oct__nodes_end_epoch(struct oct_trainer *trainer) {
-    const double samples = (double)trainer->sum_steps * trainer->batch;
     for (int node = 0; node < trainer->n_nodes; node++) {
         const struct oct__node_sum *sum = &trainer->sums[node];
+        const double samples = (double)steps_of(trainer, node) * trainer->batch;
         trainer->shown[node].loss = samples > 0 ? sum->loss / samples : (double)NAN;
         trainer->shown[node].accuracy =
             samples > 0 ? 100.0 * (double)sum->n_hits / samples : (double)NAN;

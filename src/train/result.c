@@ -39,8 +39,12 @@ static oct_status test_nodes(struct oct_trainer *trainer, struct oct_result *res
     const int64_t wanted = trainer->config->eval_nodes ? trainer->config->eval_nodes : NODES_MOST;
     const int n = trainer->n_nodes < wanted ? trainer->n_nodes : (int)wanted;
     double sum = 0.0, least = INFINITY, most = -INFINITY;
-    for (int node = 0; node < n; node++) {
+    int n_tested = 0;
+    for (int node = 0; node < trainer->n_nodes && n_tested < n; node++) {
         double loss, own = trainer->test_accuracy;
+        if (trainer->away && trainer->away[node]) {
+            continue; /* nobody can ask it */
+        }
         if (trainer->n_nodes > 1) {
             OCT_TRY(oct__cohort_evaluate(trainer->cohort, node, oct__trainer_report_evaluation,
                                          trainer, &loss, &own));
@@ -49,11 +53,12 @@ static oct_status test_nodes(struct oct_trainer *trainer, struct oct_result *res
         sum += own;
         least = own < least ? own : least;
         most = own > most ? own : most;
+        n_tested++;
     }
-    result->accuracy_nodes = sum / n;
+    result->accuracy_nodes = sum / n_tested; /* somebody is always there */
     result->accuracy_least = least;
     result->accuracy_most = most;
-    result->nodes_tested = n;
+    result->nodes_tested = n_tested;
     return OCT_OK;
 }
 
@@ -81,7 +86,11 @@ static oct_status fill_result(struct oct_trainer *trainer, struct oct_result *ou
         .n_parameters = (int64_t)oct__row_count(&trainer->graph.params),
         .workspace_bytes = trainer->cohort->workspace_bytes + trainer->gossip->workspace_bytes,
         .state_bytes = trainer->cohort->state_bytes + trainer->gossip->state_bytes,
+        .has_faults = trainer->has_faults,
     };
+    if (trainer->exchange->faults) {
+        result.faults = trainer->exchange->faults->counts;
+    }
     OCT_TRY(test_nodes(trainer, &result));
     OCT_TRY(hash_average(trainer, result.model_sha256));
     *out = result;

@@ -259,6 +259,7 @@ static oct_status make_gossip(struct oct_trainer *trainer, const struct oct_conf
         .seed = (uint64_t)config->seed,
         .has_dense_rounds = trainer->compensation > 0 || trainer->n_final > 0,
         .has_two_ends = strcmp(config->transport, "inproc") != 0,
+        .has_faults = trainer->has_faults,
         .x = oct__cohort_x(trainer->cohort),
     };
     oct_status status = oct__compression_read(config->compress, &gossip.compression);
@@ -272,6 +273,19 @@ static oct_status make_gossip(struct oct_trainer *trainer, const struct oct_conf
     OCT_TRY(status);
     return oct__exchange_create(trainer->gossip, config->transport, run_number(config),
                                 &trainer->exchange);
+}
+
+/* Before anything is opened, and once more when it is known how many steps there are. */
+static oct_status check_faults(struct oct_trainer *trainer, const struct oct_config *config,
+                               int64_t n_steps) {
+    struct oct__fault_plan plan;
+    oct_status status = oct__fault_read(config->fault, &plan);
+    trainer->has_faults = status == OCT_OK && oct__fault_is_any(&plan);
+    if (status == OCT_OK) {
+        status = oct__fault_check(&plan, trainer->n_nodes, n_steps);
+    }
+    oct__fault_fini(&plan);
+    return status;
 }
 
 /* --- the whole ------------------------------------------------------------------------------- */
@@ -301,15 +315,18 @@ oct_status oct__trainer_set_up(struct oct_trainer *trainer, const struct oct_con
     trainer->n_epochs = (int)config->epochs;
     trainer->rate = config->lr;
     trainer->gossip_every = config->gossip_every;
+    OCT_TRY(check_faults(trainer, config, 0));
     OCT_TRY(make_topology(trainer, config)); /* cheap, and often what is wrong: first */
     trainer->n_final =
         trainer->algorithm->mixing == OCT_MIXING_GOSSIP ? (int)config->final_gossip : 0;
     OCT_TRY(open_data(trainer, config));
     OCT_TRY(choose_samples(trainer, config));
     OCT_TRY(count_steps(trainer));
+    OCT_TRY(check_faults(trainer, config, trainer->epoch_steps * trainer->n_epochs));
     OCT_TRY(build_network(trainer, config));
     OCT_TRY(make_cohort(trainer, config));
     OCT_TRY(make_gossip(trainer, config));
+    OCT_TRY(oct__absence_make(trainer, config));
     void *memory;
     OCT_TRY(oct__alloc_array((size_t)trainer->n_nodes, sizeof *trainer->nodes, "results", &memory));
     trainer->nodes = memory;

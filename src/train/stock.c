@@ -180,7 +180,8 @@ static void weight_name(int node, char name[32]) {
 oct_status oct__trainer_keep(struct oct_trainer *trainer, const char *folder) {
     struct oct__stock stock = stock_of(trainer);
     void *memory;
-    stock.n_counters = N_COUNTERS + (size_t)trainer->n_nodes + oct__nodes_counters(trainer);
+    stock.n_counters = N_COUNTERS + (size_t)trainer->n_nodes + oct__nodes_counters(trainer) +
+                       oct__absence_counters(trainer);
     OCT_TRY(oct__alloc_array(stock.n_counters, sizeof *stock.counters, "counters", &memory));
     stock.counters = memory;
     struct oct__counter *counter = stock.counters;
@@ -193,6 +194,7 @@ oct_status oct__trainer_keep(struct oct_trainer *trainer, const char *folder) {
         counter->value = trainer->gossip->u[node];
     }
     oct__nodes_put(trainer, counter);
+    oct__absence_put(trainer, counter + oct__nodes_counters(trainer));
     oct_status status = oct__checkpoint_save(folder, &stock);
     oct__free(stock.counters);
     return status;
@@ -244,6 +246,7 @@ static oct_status resume(struct oct_trainer *trainer, const struct oct__manifest
     }
     struct oct__stock stock = stock_of(trainer);
     OCT_TRY(oct__checkpoint_load(manifest, &stock));
+    OCT_TRY(oct__absence_take(trainer, manifest));
     OCT_TRY(oct__nodes_take(trainer, manifest));
     return oct__cohort_settle(trainer->cohort, (uint32_t)trainer->step, 0.0F, trainer->gossip->u);
 }

@@ -45,6 +45,7 @@ void oct_trainer_destroy(struct oct_trainer *trainer) {
     oct__free(trainer->test_rows);
     oct__free(trainer->nodes);
     oct__nodes_free(trainer);
+    oct__absence_free(trainer);
     oct__free(trainer);
 }
 
@@ -127,16 +128,18 @@ oct_status oct__trainer_step(struct oct_trainer *trainer) {
     trainer->cohort->watch = trainer->watches && (trainer->step + 1) % trainer->epoch_steps == 0;
     const uint32_t step = (uint32_t)trainer->step;
     const float rate = (float)trainer->last_rate;
+    OCT_TRY(oct__absence_begin(trainer));
     OCT_TRY(oct__cohort_step(trainer->cohort, step, rate, trainer->nodes));
     OCT_TRY(gossip(trainer, trainer->step));
     OCT_TRY(oct__cohort_settle(trainer->cohort, step, rate, trainer->gossip->u));
+    OCT_TRY(oct__absence_end(trainer));
     trainer->has_watched |= trainer->cohort->watch;
     for (int node = 0; node < trainer->n_nodes; node++) {
         trainer->epoch_loss += trainer->nodes[node].loss * trainer->batch;
         trainer->epoch_hits += trainer->nodes[node].n_hits;
     }
     oct__nodes_add_step(trainer);
-    int64_t samples = (int64_t)trainer->batch * trainer->n_nodes;
+    int64_t samples = (int64_t)trainer->batch * oct__absence_present(trainer);
     trainer->epoch_samples += samples;
     trainer->samples_seen += samples;
     trainer->step++;
@@ -146,6 +149,9 @@ oct_status oct__trainer_step(struct oct_trainer *trainer) {
 
 /* Uncompressed rounds without training, after the last step. Momentum is left as it is. */
 static oct_status final_rounds(struct oct_trainer *trainer) {
+    if (trainer->n_final > 0 && trainer->final_done == 0) {
+        OCT_TRY(oct__absence_return(trainer));
+    }
     while (trainer->final_done < trainer->n_final) {
         const struct oct__traffic before = trainer->exchange->traffic;
         const int64_t round = oct__trainer_rounds(trainer) + trainer->final_done;

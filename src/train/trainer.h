@@ -6,6 +6,7 @@
  *     nodes.c     each node's own figures, and those of the edges between them
  *     result.c    what came out; the average model as a file
  *     stock.c     checkpoints: what a run consists of
+ *     absence.c   nodes that are away (option fault)
  */
 #ifndef OCT_TRAIN_TRAINER_H
 #define OCT_TRAIN_TRAINER_H
@@ -46,11 +47,14 @@ struct oct_trainer {
     int64_t gossip_every;         /* steps from round to round */
     int64_t compensation;         /* last rounds of training that are dense */
     int n_final;                  /* dense rounds after training */
+    int has_faults;               /* the option fault names some */
     struct oct__node_step *nodes; /* [n_nodes] results of the last step */
     struct oct__node_sum *sums;   /* [n_nodes] of this epoch's steps */
     struct oct_node *shown;       /* [n_nodes] what oct_trainer_node tells */
     double *distances;            /* [n_nodes] from the average model, at the last evaluation */
     int watches, has_watched;     /* quantizers are watched, and have been */
+    unsigned char *away;          /* [n_nodes] in this step; NULL: nobody ever is */
+    char *away_rows;              /* what those nodes had before it */
 
     /* where the run stands: all of it goes into a checkpoint */
     int64_t step; /* next to do */
@@ -97,6 +101,22 @@ size_t oct__nodes_counters(const struct oct_trainer *trainer);
 void oct__nodes_put(const struct oct_trainer *trainer, struct oct__counter *counters);
 OCT_MUST_CHECK oct_status oct__nodes_take(struct oct_trainer *trainer,
                                           const struct oct__manifest *manifest);
+
+/* Nodes that are away (absence.c): reads the option fault; who is away in a step; before a step, with
+ * what nodes that come back need, and after it; before the rounds after training; how many nodes are
+ * there; checkpoints. */
+OCT_MUST_CHECK oct_status oct__absence_make(struct oct_trainer *trainer,
+                                            const struct oct_config *config);
+void oct__absence_free(struct oct_trainer *trainer);
+void oct__absence_at(struct oct_trainer *trainer, int64_t step);
+OCT_MUST_CHECK oct_status oct__absence_begin(struct oct_trainer *trainer);
+OCT_MUST_CHECK oct_status oct__absence_end(struct oct_trainer *trainer);
+OCT_MUST_CHECK oct_status oct__absence_return(struct oct_trainer *trainer);
+int64_t oct__absence_present(const struct oct_trainer *trainer);
+size_t oct__absence_counters(const struct oct_trainer *trainer);
+void oct__absence_put(const struct oct_trainer *trainer, struct oct__counter *counters);
+OCT_MUST_CHECK oct_status oct__absence_take(struct oct_trainer *trainer,
+                                            const struct oct__manifest *manifest);
 
 /* Brings the test figures up to date. */
 OCT_MUST_CHECK oct_status oct__trainer_evaluate(struct oct_trainer *trainer);

@@ -19,6 +19,7 @@ const struct oct_transport_kind oct_transport_inproc = {
     .plugin = {.name = "inproc",
                .summary = "one process: packets are read where they were made, bytes are counted"},
     .is_by_reference = 1,
+    .simulates_faults = 1,
     .open = inproc_open,
     .close = inproc_close,
 };

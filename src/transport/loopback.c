@@ -125,6 +125,7 @@ static oct_status loopback_receive(struct oct__transport *transport, int from, i
 const struct oct_transport_kind oct_transport_loopback = {
     .plugin = {.name = "loopback",
                .summary = "one process whose messages are encoded, carried and decoded as bytes"},
+    .simulates_faults = 1,
     .open = loopback_open,
     .close = loopback_close,
     .send = loopback_send,

@@ -23,7 +23,8 @@ struct oct__transport {
 
 struct oct_transport_kind {
     struct oct_plugin plugin;
-    int is_by_reference; /* nothing is carried: send and receive are never called */
+    int is_by_reference;  /* nothing is carried: send and receive are never called */
+    int simulates_faults; /* its messages may be held back, lost and repeated on purpose */
     oct_status (*open)(int n_nodes, struct oct__transport **out);
     void (*close)(struct oct__transport *transport);
     /* Takes a copy. Every edge holds at most one message that was not received. */
