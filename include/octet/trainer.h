@@ -57,8 +57,8 @@ struct oct_hooks {
 
 /* What went wrong in a run, by the option fault. */
 struct oct_fault_counts {
-    uint64_t unsent;       /* messages that were not sent, because an end of their edge was away */
-    uint64_t dropped;      /* … that never arrived */
+    uint64_t absent;       /* rounds that nodes missed, all nodes together */
+    uint64_t dropped;      /* messages that never arrived */
     uint64_t late;         /* … that arrived after their round, and were discarded */
     uint64_t overtaken;    /* … that arrived behind the next one, and were discarded */
     uint64_t doubled;      /* … that arrived twice, once too often */

@@ -89,10 +89,10 @@ static void add_faults(struct rows *rows, const struct oct_result *a, const stru
         return;
     }
     snprintf(note, sizeof note,
-             "messages: %s dropped, %s late, %s overtaken; %s double, %s not sent",
+             "messages: %s dropped, %s late, %s overtaken; %s double; nodes missed %s rounds",
              cli_count((double)f->dropped).text, cli_count((double)f->late).text,
              cli_count((double)f->overtaken).text, cli_count((double)f->doubled).text,
-             cli_count((double)f->unsent).text);
+             cli_count((double)f->absent).text);
     add_row(rows, "lost", cli_count((double)lost).text, cli_count((double)lost_there).text, note,
             "");
     if (f->repairs > 0) {
@@ -248,7 +248,7 @@ static void put_result(struct cli_json *object, const struct oct_result *r) {
     cli_json_text(object, "model_sha256", r->model_sha256);
     if (r->has_faults) {
         struct cli_json *faults = cli_json_object();
-        cli_json_int(faults, "unsent", (int64_t)r->faults.unsent);
+        cli_json_int(faults, "absent", (int64_t)r->faults.absent);
         cli_json_int(faults, "dropped", (int64_t)r->faults.dropped);
         cli_json_int(faults, "late", (int64_t)r->faults.late);
         cli_json_int(faults, "overtaken", (int64_t)r->faults.overtaken);

@@ -192,6 +192,8 @@ static oct_status make_gossip(struct oct__gossip *gossip) {
     oct_topology_info(config->topology, &info);
     OCT_TRY(check_graph(config, &info));
     gossip->is_changing = info.period != 1;
+    gossip->n_new_rounds =
+        info.period > 0 ? (uint32_t)info.period * (uint32_t)info.hold : UINT32_MAX;
     gossip->gamma =
         config->gamma > 0.0 ? config->gamma : config->algorithm->gamma(&config->compression);
     OCT_TRY(make_forms(gossip));
@@ -300,6 +302,7 @@ void oct__gossip_destroy(struct oct__gossip *gossip) {
     oct__free(gossip->replicas);
     oct__free(gossip->inbox);
     oct__free(gossip->away);
+    oct__mix_fini(&gossip->closed);
     oct__free(gossip->u);
     oct__free(gossip->spans);
     oct__free(gossip);
@@ -420,6 +423,7 @@ oct_status oct__gossip_begin(struct oct__gossip *gossip, uint32_t round, uint32_
         OCT_FAIL(INTERNAL, "gossip: round %u is dense, and none was announced", round);
     }
     OCT_TRY(oct__topology_mix(gossip->config.topology, round, &gossip->mix));
+    OCT_TRY(gossip->away ? oct__gossip_close(gossip) : OCT_OK);
     const struct oct__mix *mix = gossip->mix;
     const int is_per_edge = oct__gossip_is_per_edge(gossip);
     OCT_TRY(make_room(gossip, is_per_edge ? mix->n_edges : mix->n_nodes, mix->n_edges));
@@ -431,7 +435,7 @@ oct_status oct__gossip_begin(struct oct__gossip *gossip, uint32_t round, uint32_
                 struct oct__edge_replica *replica;
                 OCT_TRY(oct__gossip_replica(gossip, mix->from[e], to, &replica));
                 gossip->inbox[e].is_repair =
-                    gossip->away && replica->own_version != replica->their_version;
+                    gossip->away && oct__gossip_needs_repair(gossip, replica);
             }
         }
     }
@@ -498,6 +502,9 @@ static oct_status merge_turn(void *context, int number, int worker) {
     const struct oct__turn turn = turn_of(gossip, number, worker);
     for (int i = 0; i < turn.n_nodes && gossip->config.algorithm->is_push_sum; i++) {
         merge_weight(gossip, turn.node + i, gossip->is_dense ? 1.0 : gossip->gamma);
+    }
+    if (gossip->away) {
+        OCT_TRY(oct__turn_do_without(&turn));
     }
     return gossip->is_dense ? oct__turn_fold_all(&turn, 1.0, oct__turn_x(&turn))
                             : gossip->config.algorithm->merge(&turn);

@@ -93,6 +93,7 @@ struct oct__delivery {
     /* with has_faults; loss.c says what follows from them */
     unsigned char is_lost;   /* it does not arrive in its round */
     unsigned char is_void;   /* its edge takes no part in the mixing, at either end */
+    unsigned char stands_in; /* … but both ends have their own row in its place */
     unsigned char is_repair; /* it is the sender's whole row, and both ends are set to it */
 };
 
@@ -133,6 +134,9 @@ struct oct__gossip {
     struct oct__delivery *inbox; /* [mix->n_edges] by edge, in the order of mix->from */
     int inbox_capacity;
     unsigned char *away; /* [n_nodes] with has_faults: it takes no part in the round; else NULL */
+    struct oct__mix closed; /* the graph without those */
+    int is_closed;
+    uint32_t n_new_rounds; /* edges may be new in so many rounds */
 };
 
 /* INVALID when the algorithm needs a doubly stochastic W and the topology has none: the message
@@ -171,8 +175,8 @@ OCT_MUST_CHECK oct_status oct__gossip_replica(struct oct__gossip *gossip, int fr
 
 /* --- faults (loss.c) -------------------------------------------------------------------------- */
 
-/* Between begin and send: whoever knows what will not arrive has set `away` of the nodes and
- * `is_lost` of the deliveries; this works out which edges the round does without. */
+/* Whoever knows who is away has set `away` before begin, which then closes the graph over them. Between
+ * begin and send it sets `is_lost` of deliveries; this works out which edges the round does without. */
 void oct__gossip_settle_losses(struct oct__gossip *gossip);
 
 /* After merge: the ends of every edge that was repaired must have the same sum; INTERNAL otherwise. */

@@ -36,6 +36,19 @@ int oct__gossip_find_replica(const struct oct__gossip *gossip, int from, int to)
 /* Zeros into a row, a piece at a time: nothing is taken, so nothing can be missing. */
 OCT_MUST_CHECK oct_status oct__gossip_clear(struct oct__gossip *gossip, void *at, size_t bytes);
 
+/* Takes nodes that are away out of the round's graph. */
+OCT_MUST_CHECK oct_status oct__gossip_close(struct oct__gossip *gossip);
+
+/* Whether an edge's next message must be the whole row. */
+int oct__gossip_needs_repair(const struct oct__gossip *gossip,
+                             const struct oct__edge_replica *replica);
+
+/* The coefficient of an edge, void or not. */
+float oct__gossip_full_share(const struct oct__gossip *gossip, int edge, double factor);
+
+/* What a node does about its void edges before it merges. */
+OCT_MUST_CHECK oct_status oct__turn_do_without(const struct oct__turn *turn);
+
 /* Every node's x becomes the mean of all; or that of those who take part, while the others keep
  * theirs. */
 OCT_MUST_CHECK oct_status oct__gossip_average(struct oct__gossip *gossip);

@@ -9,15 +9,22 @@
  *                    still sum to 1, so both sums stay what they are; x / u takes care of the rows.
  *   without          A row that does not sum to 1 would shrink the model, or blow it up. Where i -> j is
  *                    there, too, with the same weight, the exchange is whole or not at all: both edges
- *                    are void, and W stays doubly stochastic. Else both ends have their own message in
- *                    the place of the lost one: rows sum to 1, nodes that agree go on agreeing, and the
- *                    sum moves by share * (m_i - m_j), which is nothing where they do.
+ *                    are void, and W stays doubly stochastic. Else both ends have their own row in the
+ *                    place of what was lost: i adds share * x~_i, j takes share * x~_j off. Rows sum to
+ *                    1, nodes that agree go on agreeing, and the sum moves by share * (x~_i - x~_j),
+ *                    which is nothing where they do.
  *
- * A node that is away is one whose messages are all lost, both ways, and whose state nothing touches.
+ * Error feedback keeps what a message left out, e = v - m, for the next. Of a message that took no part
+ * in the mixing nothing was left out: for the share of its edges that are void, e is what it was before.
+ *
+ * A node that is away is no sender or receiver at all: the graph closes over it (topology/closing.c), and
+ * nothing touches its state.
  *
  * Replicas change by messages that have arrived, at both ends or at neither: what was lost is still in
  * the difference that goes next. Both ends count by rounds (versions). Where they differ, because a node
- * has forgotten its end, the next message is the sender's whole row, and both ends are set to it.
+ * has forgotten its end, the next message is the sender's whole row, and both ends are set to it. So is
+ * the first message over an edge that is new when others are not: differences would take many rounds to
+ * make a replica out of nothing, while the weights count in full.
  */
 #include "base/alloc.h"
 #include "base/crc32c.h"
@@ -28,6 +35,22 @@ static size_t row_bytes(const struct oct__gossip *gossip) {
 }
 
 /* --- edges that a round does without ---------------------------------------------------------- */
+
+oct_status oct__gossip_close(struct oct__gossip *gossip) {
+    gossip->is_closed = 0;
+    for (int node = 0; node < gossip->config.n_nodes; node++) {
+        gossip->is_closed |= gossip->away[node];
+    }
+    if (!gossip->is_closed) {
+        return OCT_OK;
+    }
+    struct oct__mix closed;
+    OCT_TRY(oct__mix_close(gossip->mix, gossip->away, &closed));
+    oct__mix_fini(&gossip->closed);
+    gossip->closed = closed;
+    gossip->mix = &gossip->closed;
+    return OCT_OK;
+}
 
 /* The edge to -> from; -1: there is none. */
 static int reverse_of(const struct oct__mix *mix, int edge, int to) {
@@ -49,18 +72,54 @@ void oct__gossip_settle_losses(struct oct__gossip *gossip) {
     for (int to = 0; to < mix->n_nodes; to++) {
         for (int e = mix->in_start[to]; e < mix->in_start[to + 1]; e++) {
             struct oct__delivery *delivery = &gossip->inbox[e];
-            if (gossip->config.algorithm->is_push_sum) {
-                delivery->is_void = delivery->is_lost;
-                continue;
-            }
-            const int reverse = reverse_of(mix, e, to);
-            delivery->is_void = reverse >= 0 && mix->weight[reverse] == mix->weight[e] &&
-                                (delivery->is_lost || gossip->inbox[reverse].is_lost);
+            const int reverse = gossip->config.algorithm->is_push_sum ? -1 : reverse_of(mix, e, to);
+            const int is_pair = reverse >= 0 && mix->weight[reverse] == mix->weight[e];
+            delivery->is_void = delivery->is_lost || (is_pair && gossip->inbox[reverse].is_lost);
+            delivery->stands_in =
+                delivery->is_lost && !is_pair && !gossip->config.algorithm->is_push_sum;
         }
     }
 }
 
+/* e += part * (m - x~): that part of the message took no part. */
+static oct_status take_back(const struct oct__turn *turn, double given, double all) {
+    const double part = all > 0.0 ? 1.0 - given / all : 0.0;
+    void *error = oct__turn_memory(turn, OCT_MEMORY_ERROR);
+    if (part == 0.0) {
+        return OCT_OK;
+    }
+    OCT_TRY(oct__turn_fold_own(turn, part, error));
+    return oct__turn_axpy(turn, -part, oct__turn_x(turn), error);
+}
+
+oct_status oct__turn_do_without(const struct oct__turn *turn) {
+    const struct oct__gossip *gossip = turn->gossip;
+    const struct oct__mix *mix = gossip->mix;
+    const double gamma = gossip->is_dense ? 1.0 : gossip->gamma;
+    double given = 0.0, all = 0.0, own = 0.0;
+    for (int e = mix->in_start[turn->node]; e < mix->in_start[turn->node + 1]; e++) {
+        own += gossip->inbox[e].stands_in ? (double)oct__gossip_full_share(gossip, e, gamma) : 0.0;
+    }
+    for (int e = mix->out_start[turn->node]; e < mix->out_start[turn->node + 1]; e++) {
+        const struct oct__delivery *delivery = &gossip->inbox[mix->out_edge[e]];
+        const double share = (double)oct__gossip_full_share(gossip, mix->out_edge[e], gamma);
+        all += share;
+        given += delivery->is_void ? 0.0 : share;
+        own -= delivery->stands_in ? share : 0.0;
+    }
+    if (gossip->memory[OCT_MEMORY_ERROR] && !gossip->is_dense) {
+        OCT_TRY(take_back(turn, given, all));
+    }
+    return own == 0.0 ? OCT_OK : oct__turn_axpy(turn, own, oct__turn_x(turn), oct__turn_x(turn));
+}
+
 /* --- repairs ---------------------------------------------------------------------------------- */
+
+int oct__gossip_needs_repair(const struct oct__gossip *gossip,
+                             const struct oct__edge_replica *replica) {
+    const int is_late = gossip->is_closed || gossip->round >= gossip->n_new_rounds;
+    return replica->own_version != replica->their_version || (replica->own_version == 0 && is_late);
+}
 
 static oct_status row_sum(struct oct__gossip *gossip, const void *row, float *host, uint32_t *out) {
     struct oct__engine *engine = gossip->config.engine;

@@ -43,9 +43,6 @@ static oct_status send_edges(const struct oct__turn *turn) {
     const struct oct__mix *mix = gossip->mix;
     for (int e = mix->out_start[turn->node]; e < mix->out_start[turn->node + 1]; e++) {
         const int edge = mix->out_edge[e];
-        if (gossip->away && gossip->away[mix->to[e]]) {
-            continue;
-        }
         if (gossip->inbox[edge].is_repair) {
             OCT_TRY(oct__turn_pack_edge(turn, edge, oct__turn_x(turn)));
             continue;
@@ -60,35 +57,12 @@ static oct_status send_edges(const struct oct__turn *turn) {
     return OCT_OK;
 }
 
-/* Both ends of an edge without its message have their own row in its place (loss.c): what that comes
- * to, as a factor of the node's row. */
-static double stand_ins(const struct oct__turn *turn) {
-    const struct oct__gossip *gossip = turn->gossip;
-    const struct oct__mix *mix = gossip->mix;
-    double factor = 0.0;
-    for (int e = mix->in_start[turn->node]; e < mix->in_start[turn->node + 1]; e++) {
-        if (gossip->inbox[e].is_lost) {
-            factor += (double)oct__gossip_share(gossip, e, gossip->gamma);
-        }
-    }
-    for (int e = mix->out_start[turn->node]; e < mix->out_start[turn->node + 1]; e++) {
-        if (gossip->inbox[mix->out_edge[e]].is_lost) {
-            factor -= (double)oct__gossip_share(gossip, mix->out_edge[e], gossip->gamma);
-        }
-    }
-    return factor;
-}
-
 /* x_i += gamma * W_ij * r_ji of the in-edges, senders ascending, then x_i -= gamma * W_ki * r_ik of
  * the out-edges, receivers ascending: what one end adds, the other takes off. */
 static oct_status merge_edges(const struct oct__turn *turn) {
     const struct oct__gossip *gossip = turn->gossip;
     const struct oct__mix *mix = gossip->mix;
     void *x = oct__turn_x(turn);
-    const double own = gossip->away ? stand_ins(turn) : 0.0;
-    if (own != 0.0) {
-        OCT_TRY(oct__turn_axpy(turn, own, x, x));
-    }
     for (int e = mix->in_start[turn->node]; e < mix->in_start[turn->node + 1]; e++) {
         const struct oct__edge_replica *replica = oct__turn_replica(turn, mix->from[e], turn->node);
         if (gossip->inbox[e].is_lost) {

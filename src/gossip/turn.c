@@ -14,12 +14,13 @@ static double quantum(double factor) {
     return ldexp(1.0, exponent - 1 - 23);
 }
 
-float oct__gossip_share(const struct oct__gossip *gossip, int edge, double factor) {
-    if (gossip->inbox[edge].is_void) {
-        return 0.0F;
-    }
+float oct__gossip_full_share(const struct oct__gossip *gossip, int edge, double factor) {
     const double q = quantum(factor);
     return (float)(rint(factor * gossip->mix->weight[edge] / q) * q);
+}
+
+float oct__gossip_share(const struct oct__gossip *gossip, int edge, double factor) {
+    return gossip->inbox[edge].is_void ? 0.0F : oct__gossip_full_share(gossip, edge, factor);
 }
 
 float oct__gossip_self_share(const struct oct__gossip *gossip, int node, double factor) {
@@ -111,7 +112,7 @@ oct_status oct__turn_fold_own(const struct oct__turn *turn, double factor, void 
 }
 
 /* What a node folds as its number k, in node order: its in-neighbours' packets and, in between, its
- * own, which also stands in for one that is lost. No packet: nothing. */
+ * own. No packet: nothing. */
 static struct oct__share share_of(const struct oct__turn *turn, int node, int k, double factor) {
     const struct oct__gossip *gossip = turn->gossip;
     const struct oct__mix *mix = gossip->mix;
@@ -120,16 +121,15 @@ static struct oct__share share_of(const struct oct__turn *turn, int node, int k,
     while (own < n_edges && mix->from[first + own] < node) {
         own++;
     }
-    const void *packet = (char *)gossip->packets + (size_t)node * gossip->packet_bytes;
     if (k == own) {
-        return (struct oct__share){packet, oct__gossip_self_share(gossip, node, factor)};
+        return (struct oct__share){(char *)gossip->packets + (size_t)node * gossip->packet_bytes,
+                                   oct__gossip_self_share(gossip, node, factor)};
     }
     const int edge = first + (k < own ? k : k - 1);
     if (k > n_edges || gossip->inbox[edge].is_void) {
         return (struct oct__share){NULL, 0.0F};
     }
-    return (struct oct__share){gossip->inbox[edge].is_lost ? packet : gossip->inbox[edge].packet,
-                               oct__gossip_share(gossip, edge, factor)};
+    return (struct oct__share){gossip->inbox[edge].packet, oct__gossip_share(gossip, edge, factor)};
 }
 
 /* As many launches as the node with the most neighbours has packets to fold. */

@@ -103,6 +103,11 @@ OCT_MUST_CHECK oct_status oct__mix_init(struct oct__mix *out, int n_nodes,
                                         enum oct__weight_rule rule);
 void oct__mix_fini(struct oct__mix *mix);
 
+/* The graph that is left when some nodes are away (closing.c); at least one must be. Their self weight is
+ * 1, and they have no edges. On failure *out has nothing to be freed. */
+OCT_MUST_CHECK oct_status oct__mix_close(const struct oct__mix *mix, const unsigned char *away,
+                                         struct oct__mix *out);
+
 /* No weight below 0; the sums by sender, and by receiver, are 1 to OCT_WEIGHT_ERROR. */
 int oct__mix_is_column_stochastic(const struct oct__mix *mix);
 int oct__mix_is_doubly_stochastic(const struct oct__mix *mix);

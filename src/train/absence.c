@@ -224,7 +224,7 @@ oct_status oct__absence_end(struct oct_trainer *trainer) {
 /* --- checkpoints ------------------------------------------------------------------------------ */
 
 #define COUNTS(X)                                                                                  \
-    X(unsent)                                                                                      \
+    X(absent)                                                                                      \
     X(dropped)                                                                                     \
     X(late)                                                                                        \
     X(overtaken)                                                                                   \

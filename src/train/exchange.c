@@ -132,10 +132,6 @@ static void count_copies(struct oct__exchange *exchange, int from, int to, int e
     }
 }
 
-static int is_unsent(const struct oct__exchange *exchange, int edge) {
-    return exchange->faults && oct__faults_copies(exchange->faults, edge) == 0;
-}
-
 static int is_per_edge(const struct oct__exchange *exchange) {
     return oct__gossip_is_per_edge(exchange->gossip);
 }
@@ -153,26 +149,20 @@ static void count_edges(struct oct__exchange *exchange) {
     const struct oct__mix *mix = gossip->mix;
     const int is_same = form->select == OCT_SELECT_ALL;
     uint64_t length = is_same ? oct__wire_length(form, NULL) : 0;
-    int counted = -1; /* the sender whose one packet `length` is of */
     for (int node = 0; node < mix->n_nodes; node++) {
         const int first = mix->out_start[node], end = mix->out_start[node + 1];
         for (int at = first; at < end; at++) {
             const int edge = mix->out_edge[at];
-            if (is_unsent(exchange, edge)) {
-                continue;
-            }
             if (gossip->inbox[edge].is_repair) {
                 count_copies(exchange, node, mix->to[at], edge,
                              oct__wire_length(gossip->dense_form, NULL));
                 continue;
             }
-            const int is_next = is_per_edge(exchange) || counted != node;
-            counted = node;
-            if (!is_same && exchange->is_counting && is_next) {
+            if (!is_same && exchange->is_counting && (is_per_edge(exchange) || at == first)) {
                 const uint32_t *index = exchange->index;
                 length = oct__wire_length_of(form, index + (size_t)slot_of(exchange, edge) *
                                                                form->n_kept);
-            } else if (!is_same && is_next) {
+            } else if (!is_same && (is_per_edge(exchange) || at == first)) {
                 length = oct__wire_length(form, oct__gossip_packet(gossip, edge));
             }
             count_copies(exchange, node, mix->to[at], edge, length);
@@ -245,9 +235,6 @@ static oct_status count_average(struct oct__exchange *exchange) {
 static oct_status send_edge(struct oct__exchange *exchange, int from, int to, int edge) {
     const struct oct__gossip *gossip = exchange->gossip;
     const struct oct__packet_form *form = oct__gossip_edge_form(gossip, edge);
-    if (is_unsent(exchange, edge)) {
-        return OCT_OK;
-    }
     if (exchange->faults) { /* what is late arrives before what is sent now */
         OCT_TRY(oct__faults_deliver(exchange->faults, exchange->transport, exchange->run,
                                     gossip->round, from, to, 0, 0));
@@ -300,10 +287,8 @@ static oct_status receive_edge(struct oct__exchange *exchange, int from, int to,
     if (has_own) {
         OCT_TRY(receive_own(exchange, from, to, edge));
     }
-    return is_unsent(exchange, edge)
-               ? OCT_OK
-               : oct__faults_deliver(exchange->faults, exchange->transport, exchange->run,
-                                     exchange->gossip->round, from, to, 1, has_own);
+    return oct__faults_deliver(exchange->faults, exchange->transport, exchange->run,
+                               exchange->gossip->round, from, to, 1, has_own);
 }
 
 typedef oct_status edge_fn(struct oct__exchange *exchange, int from, int to, int edge);
@@ -345,12 +330,15 @@ oct_status oct__exchange_round(struct oct__exchange *exchange, uint32_t round, u
         return OCT_OK;
     }
     OCT_TRY(oct__exchange_count(exchange));
+    if (exchange->faults) {
+        oct__faults_present(exchange->faults, gossip, step);
+    }
     OCT_TRY(oct__gossip_begin(gossip, round, step, is_dense));
     if (mixing == OCT_MIXING_GOSSIP) {
         OCT_TRY(oct__ledger_enter(&exchange->ledger, gossip->mix));
     }
     if (exchange->faults) {
-        OCT_TRY(oct__faults_begin(exchange->faults, gossip, step));
+        OCT_TRY(oct__faults_begin(exchange->faults, gossip));
     }
     OCT_TRY(oct__gossip_send(gossip));
     if (mixing == OCT_MIXING_AVERAGE) {

@@ -48,7 +48,7 @@ OCT_MUST_CHECK oct_status oct__fault_check(const struct oct__fault_plan *plan, i
 /* What becomes of a message. The first that applies, in this order: */
 enum oct__fate {
     OCT_FATE_ARRIVES,
-    OCT_FATE_UNSENT,    /* its sender or its receiver is away */
+    OCT_FATE_UNSENT,    /* there is none: an end is away, or has nothing to answer */
     OCT_FATE_DROPPED,   /* it never arrives */
     OCT_FATE_LATE,      /* it arrives so many rounds late */
     OCT_FATE_OVERTAKEN, /* it arrives behind the next message of its edge */
@@ -92,12 +92,12 @@ OCT_MUST_CHECK oct_status oct__faults_create(struct oct__fault_plan *take, uint6
                                              struct oct__faults **out);
 void oct__faults_destroy(struct oct__faults *faults);
 
-/* Between a gossip's begin and its send: who is away, what will not arrive; and counts it. */
-OCT_MUST_CHECK oct_status oct__faults_begin(struct oct__faults *faults, struct oct__gossip *gossip,
-                                            uint32_t step);
+/* Before a gossip's begin: who is away. Between begin and send: what will not arrive. Both count. */
+void oct__faults_present(struct oct__faults *faults, struct oct__gossip *gossip, uint32_t step);
+OCT_MUST_CHECK oct_status oct__faults_begin(struct oct__faults *faults, struct oct__gossip *gossip);
 
-/* How many copies of the message over edge `edge` of the round are sent: 0, 1 or 2. The edges of an
- * average are 2 i, from node i to the lowest that is not away, and 2 i + 1, back. */
+/* How many copies of the message over edge `edge` of the round are sent: 1 or 2. The edges of an average
+ * are 2 i, from node i to the lowest that is not away, and 2 i + 1, back; they may be 0. */
 int oct__faults_copies(const struct oct__faults *faults, int edge);
 
 /* Sends a message as its fate has it: to the transport, or into the held ones. */

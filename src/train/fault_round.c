@@ -47,7 +47,6 @@ static enum oct__fate fate_of(const struct oct__faults *faults, const struct oct
 
 static void count_fate(struct oct__faults *faults, enum oct__fate fate) {
     struct oct_fault_counts *counts = &faults->counts;
-    counts->unsent += fate == OCT_FATE_UNSENT;
     counts->dropped += fate == OCT_FATE_DROPPED;
     counts->late += fate == OCT_FATE_LATE;
     counts->overtaken += fate == OCT_FATE_OVERTAKEN;
@@ -85,12 +84,15 @@ static void begin_average(struct oct__faults *faults, struct oct__gossip *gossip
     }
 }
 
-oct_status oct__faults_begin(struct oct__faults *faults, struct oct__gossip *gossip,
-                             uint32_t step) {
-    const struct oct__mix *mix = gossip->mix;
+void oct__faults_present(struct oct__faults *faults, struct oct__gossip *gossip, uint32_t step) {
     for (int node = 0; node < gossip->config.n_nodes; node++) {
         gossip->away[node] = (unsigned char)oct__fault_is_away(&faults->plan, node, step);
+        faults->counts.absent += gossip->away[node];
     }
+}
+
+oct_status oct__faults_begin(struct oct__faults *faults, struct oct__gossip *gossip) {
+    const struct oct__mix *mix = gossip->mix;
     const int is_average = gossip->config.algorithm->mixing == OCT_MIXING_AVERAGE;
     const int n_edges = is_average ? 2 * gossip->config.n_nodes : mix->n_edges;
     void *fates = faults->fates;
@@ -102,7 +104,8 @@ oct_status oct__faults_begin(struct oct__faults *faults, struct oct__gossip *gos
     }
     for (int to = 0; to < mix->n_nodes; to++) {
         for (int edge = mix->in_start[to]; edge < mix->in_start[to + 1]; edge++) {
-            const enum oct__fate fate = fate_of(faults, gossip, mix->from[edge], to);
+            const enum oct__fate fate =
+                oct__fault_fate(&faults->plan, faults->seed, mix->from[edge], to, gossip->round);
             struct oct__delivery *delivery = &gossip->inbox[edge];
             faults->fates[edge] = (unsigned char)fate;
             delivery->is_lost = (unsigned char)is_lost(fate);

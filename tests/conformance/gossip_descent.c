@@ -150,10 +150,29 @@ static void find_gradients(struct descent *d, int is_idle) {
     gossip_rig_write(&d->rig, d->gradient, d->host_gradient);
 }
 
+/* Rows of nodes that are away in the step, out of x, z and momentum, or back. */
+static void keep_away(struct descent *d, uint32_t step, int is_back) {
+    struct oct__engine *engine = d->rig.engine;
+    static float kept[3][MOST_NODES][ROW];
+    void *const rows[3] = {d->rig.x, d->z, d->momentum};
+    for (int node = 0; d->rig.exchange && node < d->rig.form.n_nodes; node++) {
+        if (!oct__fault_is_away(&d->rig.exchange->faults->plan, node, step)) {
+            continue;
+        }
+        for (int i = 0; i < 3; i++) {
+            float *row = (float *)rows[i] + (size_t)node * ROW;
+            EXPECT_OK(is_back ? engine->write(engine, row, kept[i][node], sizeof kept[i][node])
+                              : engine->read(engine, kept[i][node], row, sizeof kept[i][node]));
+        }
+    }
+}
+
 void descent_step(struct descent *d, double rate, int is_idle, int is_dense) {
     struct oct__engine *engine = d->rig.engine;
     const int n = d->rig.form.n_nodes;
+    const uint32_t step = d->step;
     float u[MOST_NODES];
+    keep_away(d, step, 0);
     find_gradients(d, is_idle);
     d->lane.learning_rate = (float)rate;
     EXPECT_OK(oct__engine_run(&d->lane, OCT_OP_SGD, &d->sgd));
@@ -163,6 +182,7 @@ void descent_step(struct descent *d, double rate, int is_idle, int is_dense) {
     }
     EXPECT_OK(engine->write(engine, d->u, u, (size_t)n * sizeof *u));
     EXPECT_OK(oct__engine_run(&d->lane, OCT_OP_SETTLE, &d->settle));
+    keep_away(d, step, 1);
 }
 
 void descent_distances(const struct descent *d, double *mean, double *nodes) {

@@ -19,6 +19,20 @@ int is_element(int i) {
     return 0;
 }
 
+static oct_status make_exchange(struct gossip_rig *rig, const struct gossip_form *form) {
+    struct oct__fault_plan plan;
+    oct_status status = oct__fault_read(form->fault, &plan);
+    if (status == OCT_OK) {
+        status = oct__exchange_create(rig->gossip, form->transport ? form->transport : "inproc", 99,
+                                      &rig->exchange);
+    }
+    if (status == OCT_OK) {
+        status = oct__exchange_break(rig->exchange, &plan, 23);
+    }
+    oct__fault_fini(&plan);
+    return status;
+}
+
 oct_status gossip_rig_try(struct gossip_rig *rig, struct oct__engine *engine,
                           const struct gossip_form *form) {
     memset(rig, 0, sizeof *rig);
@@ -35,6 +49,7 @@ oct_status gossip_rig_try(struct gossip_rig *rig, struct oct__engine *engine,
         .gamma = form->gamma,
         .has_dense_rounds = form->has_dense_rounds,
         .has_two_ends = form->has_two_ends,
+        .has_faults = form->fault != NULL,
     };
     const struct oct_topology_options options = {
         .name = form->topology,
@@ -56,6 +71,9 @@ oct_status gossip_rig_try(struct gossip_rig *rig, struct oct__engine *engine,
     rig->host = calloc((size_t)form->n_nodes * ROW, sizeof(float));
     assert_non_null(rig->host);
     OCT_TRY_TO(out, oct__gossip_create(&config, &rig->gossip));
+    if (form->fault) {
+        OCT_TRY_TO(out, make_exchange(rig, form));
+    }
 out:
     if (status != OCT_OK) {
         gossip_rig_close(rig);
@@ -74,6 +92,7 @@ void gossip_rig_open(struct gossip_rig *rig, struct oct__engine *engine,
 }
 
 void gossip_rig_close(struct gossip_rig *rig) {
+    oct__exchange_destroy(rig->exchange);
     oct__gossip_destroy(rig->gossip);
     oct_topology_destroy(rig->topology);
     if (rig->x) {
@@ -94,6 +113,10 @@ void gossip_rig_write(const struct gossip_rig *rig, void *to, const float *from)
 }
 
 void gossip_rig_round(struct gossip_rig *rig, uint32_t round, int is_dense) {
+    if (rig->exchange) {
+        EXPECT_OK(oct__exchange_round(rig->exchange, round, round, is_dense));
+        return;
+    }
     EXPECT_OK(oct__gossip_begin(rig->gossip, round, round + 1000, is_dense));
     EXPECT_OK(oct__gossip_send(rig->gossip));
     EXPECT_OK(oct__gossip_merge(rig->gossip));

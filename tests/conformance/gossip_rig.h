@@ -9,6 +9,7 @@
 
 #include "gossip/gossip.h"
 #include "support/check.h"
+#include "train/exchange.h"
 
 /* Three tensors of 5, 40 and 1,100 elements. */
 enum { ROW = 1200, MOST_NODES = 8 };
@@ -27,6 +28,8 @@ struct gossip_form {
     int hold;
     double gamma;
     int has_dense_rounds, has_two_ends;
+    const char *fault;     /* what goes wrong: option fault's text; NULL: nothing can */
+    const char *transport; /* with `fault`, what carries messages; NULL: inproc */
 };
 
 struct gossip_rig {
@@ -34,6 +37,7 @@ struct gossip_rig {
     struct gossip_form form;
     struct oct_topology *topology;
     struct oct__gossip *gossip;
+    struct oct__exchange *exchange; /* with `fault`, which goes through it; else NULL */
     void *x;
     float *host; /* [n_nodes][ROW] for the tests' own use */
 };
