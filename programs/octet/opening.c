@@ -121,6 +121,9 @@ static void describe_gossip(const struct oct_config *config, char *text, size_t 
     if (cli_talks(config) && n_final > 0) {
         add(text, bytes, "; then %ld round%s without training", n_final, n_final == 1 ? "" : "s");
     }
+    if (text_of(config, "fault")[0]) {
+        add(text, bytes, "; faults %s", text_of(config, "fault"));
+    }
 }
 
 /* --- the data -------------------------------------------------------------------------------- */

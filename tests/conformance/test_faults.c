@@ -402,6 +402,40 @@ static void doubles_change_nothing(void **state) {
     }
 }
 
+/* --- what is documented ----------------------------------------------------------------------- */
+
+/* The table of docs/FAULTS.md has a row for each algorithm, which says what holds here. */
+static void the_table_is_right(void **state) {
+    (void)state;
+    static char text[1 << 16];
+    FILE *file = fopen(OCT_TEST_FOLDER "/../../docs/FAULTS.md", "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    const struct oct_algorithm_kind *kind;
+    for (int a = 0; (kind = oct__algorithm_at(a)); a++) {
+        char start[64], row[256] = "";
+        snprintf(start, sizeof start, "\n| `%s` |", kind->plugin.name);
+        const char *at = strstr(text, start);
+        if (!at || !memchr(at + 1, '\n', sizeof row - 1)) {
+            fail_msg("docs/FAULTS.md has no row for %s", kind->plugin.name);
+        }
+        memcpy(row, at + 1, (size_t)(strchr(at + 1, '\n') - at - 1));
+        print_message("%s\n", row);
+        const char *promise = keeps_sums(kind, 0) ? "| always |" : "| where W is symmetric |";
+        const char *memory = kind->has_edge_replicas ? "| replicas: equal at both ends |"
+                             : kind->memory          ? "| error: without what was lost |"
+                                                     : "| none |";
+        const char *answer = kind->is_push_sum                    ? "| void |"
+                             : kind->mixing == OCT_MIXING_GOSSIP  ? "| pair, or own row |"
+                             : kind->mixing == OCT_MIXING_AVERAGE ? "| the node sits out |"
+                                                                  : "| sends none |";
+        assert_non_null(strstr(row, promise));
+        assert_non_null(strstr(row, memory));
+        assert_non_null(strstr(row, answer));
+    }
+}
+
 /* --- quadratics ------------------------------------------------------------------------------- */
 
 enum { STEPS = 200 };
@@ -474,6 +508,7 @@ int main(void) {
         cmocka_unit_test(same_bits),
         cmocka_unit_test(doubles_change_nothing),
         cmocka_unit_test(quadratics_are_minimized),
+        cmocka_unit_test(the_table_is_right),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }
