@@ -148,6 +148,7 @@ static oct_status start_anew(struct oct_trainer *trainer, int node, int64_t step
     struct oct_fault_counts *counts = &exchange->faults->counts;
     const size_t n_stats = oct__row_count(&trainer->graph.stats);
     int giver;
+    OCT_TRY(oct__exchange_count(exchange)); /* which needs the last round's graph */
     OCT_TRY(find_giver(trainer, node, step, &giver));
     OCT_TRY(give(trainer, OCT_HOME_PARAM, giver, OCT_HOME_PARAM, node));
     OCT_TRY(give(trainer, OCT_HOME_PARAM, giver, OCT_HOME_NUMERATOR, node));

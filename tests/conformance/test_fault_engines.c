@@ -83,6 +83,7 @@ static struct oct_result run(const char *engine) {
         {"threads", "1"},
         {"algorithm", "quant-sgp"},
         {"compress", "topk:0.9"},
+        {"topology", "random-regular:degree=2,change=yes"},
         {"lr", "0.01"},
         {"precision", "fp32"},
         {"augment", "none"},

@@ -63,7 +63,7 @@ struct attempt {
 };
 
 /* How the nodes of an attempt talk; NULL: there is one alone. */
-static const struct network { const char *algorithm, *topology, *transport; } * network;
+static const struct network { const char *algorithm, *topology, *transport, *fault; } * network;
 
 static oct_status configure(struct attempt *a) {
     OCT_TRY(oct_config_create(&a->config));
@@ -73,6 +73,7 @@ static oct_status configure(struct attempt *a) {
         OCT_TRY(oct_config_set(a->config, "topology", network->topology));
         OCT_TRY(oct_config_set(a->config, "transport", network->transport));
         OCT_TRY(oct_config_set(a->config, "compress", "topk:0.5,values=int8"));
+        OCT_TRY(oct_config_set(a->config, "fault", network->fault));
     } else {
         OCT_TRY(solo(a->config, 1));
     }
@@ -193,10 +194,12 @@ static void with_every_norm(void **state) {
 static void while_nodes_talk(void **state) {
     (void)state;
     static const struct network networks[] = {
-        {"choco", "ring", "inproc"},
-        {"choco", "one-peer-exponential", "loopback"},
-        {"sparse-push", "star", "loopback"},
-        {"allreduce", "ring", "inproc"},
+        {"choco", "ring", "inproc", ""},
+        {"choco", "one-peer-exponential", "loopback", ""},
+        {"sparse-push", "star", "loopback", ""},
+        {"allreduce", "ring", "inproc", ""},
+        {"quant-sgp", "ring", "loopback", "delay:p=1+crash:node=1,step=0"},
+        {"allreduce", "ring", "inproc", "drop:p=1"},
     };
     for (size_t i = 0; i < OCT_COUNT_OF(networks); i++) {
         network = &networks[i];

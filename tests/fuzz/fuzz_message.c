@@ -55,6 +55,9 @@ static void try_message(const struct oct__packet_form *form, const uint8_t *byte
         FUZZ_CHECK(strncmp(oct_last_error(), "message: ", 9) == 0);
         return;
     }
+    struct oct__wire_header seen;
+    FUZZ_CHECK(oct__wire_peek(bytes, n, &seen) == OCT_OK);
+    FUZZ_CHECK(memcmp(&seen, &header, sizeof seen) == 0);
     FUZZ_CHECK(n <= oct__wire_most(form) && n == oct__wire_length(form, packet));
     const size_t behind = sizeof packet - form->n_bytes;
     FUZZ_CHECK(memcmp((char *)packet + form->n_bytes, kept, behind) == 0);
