@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_spec.c - "name:options" texts and numbers. */
+/* fuzz_spec.c - "name:options" texts and numbers; texts of several (option fault). */
 #include "fuzz.h"
 
 #include <string.h>
 
 #include "base/spec.h"
+#include "train/fault.h"
 
 struct values {
     int64_t count;
@@ -20,6 +21,18 @@ static const struct oct__spec_option table[] = {
     {"values", OCT_SPEC_CHOICE, offsetof(struct values, kind), 0, 0, kinds},
     {NULL, OCT_SPEC_INT, 0, 0, 0, NULL},
 };
+
+static void try_faults(const char *text) {
+    struct oct__fault_plan plan;
+    if (oct__fault_read(text, &plan) == OCT_OK) {
+        FUZZ_CHECK(plan.drop >= 0 && plan.drop <= 1 && plan.delay_rounds >= 1);
+        for (size_t i = 0; i < plan.n_crashes; i++) {
+            FUZZ_CHECK(plan.crashes[i].step >= 0 && plan.crashes[i].back > plan.crashes[i].step);
+            FUZZ_CHECK(i == 0 || plan.crashes[i].step >= plan.crashes[i - 1].step);
+        }
+    }
+    oct__fault_fini(&plan);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     char *text = malloc(n_bytes + 1);
@@ -42,6 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
             FUZZ_CHECK(values.count == 7 && values.rate == 0.5 && values.kind == 1);
         }
     }
+    try_faults(text);
     int64_t whole;
     double real;
     if (oct__spec_int("n", text, -1000000, 1000000, &whole) == OCT_OK) {
