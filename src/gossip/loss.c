@@ -75,6 +75,7 @@ void oct__gossip_settle_losses(struct oct__gossip *gossip) {
             const int reverse = gossip->config.algorithm->is_push_sum ? -1 : reverse_of(mix, e, to);
             const int is_pair = reverse >= 0 && mix->weight[reverse] == mix->weight[e];
             delivery->is_void = delivery->is_lost || (is_pair && gossip->inbox[reverse].is_lost);
+            delivery->packet = delivery->is_lost ? NULL : delivery->packet;
             delivery->stands_in =
                 delivery->is_lost && !is_pair && !gossip->config.algorithm->is_push_sum;
         }

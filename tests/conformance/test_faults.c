@@ -402,6 +402,41 @@ static void doubles_change_nothing(void **state) {
     }
 }
 
+/* Where every message is lost nobody moves; where some are, it shows. */
+static void losses_show(void **state) {
+    (void)state;
+    static struct run none, some;
+    static float start[6 * ROW];
+    const struct oct_algorithm_kind *kind;
+    EACH_GOSSIP(kind, a) {
+        for (size_t g = 0; g < OCT_COUNT_OF(graphs); g++) {
+            struct gossip_form form = {.algorithm = kind->plugin.name,
+                                       .topology = graphs[g].topology,
+                                       .weights = graphs[g].weights,
+                                       .compress = "topk:0.8",
+                                       .n_nodes = 6,
+                                       .has_dense_rounds = 1,
+                                       .fault = "drop:p=1"};
+            struct gossip_rig rig;
+            if (!gossip_rig_opens(&rig, engine, &form)) {
+                continue;
+            }
+            gossip_rig_close(&rig);
+            run_on(engine, &form, &some);
+            gossip_fill(start, 6, 0.5, 64);
+            for (int i = 0; i < 6 * ROW; i++) {
+                assert_true(some.x[i] == start[i]);
+            }
+            assert_int_equal(some.counts.dropped, some.messages);
+            form.fault = "drop:p=0";
+            run_on(engine, &form, &none);
+            form.fault = "drop:p=0.3";
+            run_on(engine, &form, &some);
+            assert_memory_not_equal(none.x, some.x, 6 * ROW * sizeof(float));
+        }
+    }
+}
+
 /* --- what is documented ----------------------------------------------------------------------- */
 
 /* The table of docs/FAULTS.md has a row for each algorithm, which says what holds here. */
@@ -501,13 +536,10 @@ static void quadratics_are_minimized(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_are_kept),
-        cmocka_unit_test(some_sums_move),
-        cmocka_unit_test(agreement_stays),
-        cmocka_unit_test(replicas_are_repaired),
-        cmocka_unit_test(same_bits),
-        cmocka_unit_test(doubles_change_nothing),
-        cmocka_unit_test(quadratics_are_minimized),
+        cmocka_unit_test(sums_are_kept),      cmocka_unit_test(some_sums_move),
+        cmocka_unit_test(agreement_stays),    cmocka_unit_test(replicas_are_repaired),
+        cmocka_unit_test(same_bits),          cmocka_unit_test(doubles_change_nothing),
+        cmocka_unit_test(losses_show),        cmocka_unit_test(quadratics_are_minimized),
         cmocka_unit_test(the_table_is_right),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
