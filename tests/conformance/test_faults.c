@@ -437,6 +437,31 @@ static void losses_show(void **state) {
     }
 }
 
+/* Error feedback: a message that nobody got has left nothing out. */
+static void errors_are_taken_back(void **state) {
+    (void)state;
+    static float error[6 * ROW];
+    for (int is_lost = 0; is_lost < 2; is_lost++) {
+        const struct gossip_form form = {.algorithm = "sparse-push",
+                                         .topology = "directed-ring",
+                                         .compress = "topk:0.8",
+                                         .n_nodes = 6,
+                                         .fault = is_lost ? "drop:p=1" : "drop:p=0"};
+        struct gossip_rig rig;
+        gossip_rig_open(&rig, engine, &form);
+        gossip_fill(rig.host, 6, 0.5, 65);
+        gossip_rig_write(&rig, rig.x, rig.host);
+        for (uint32_t round = 0; round < 4; round++) {
+            gossip_rig_round(&rig, round, 0);
+        }
+        gossip_rig_read(&rig, rig.gossip->memory[OCT_MEMORY_ERROR], error);
+        const double most = gossip_largest(error, 6);
+        print_message("%s: errors up to %g\n", form.fault, most);
+        assert_true(is_lost ? most < 1e-6 : most > 0.1);
+        gossip_rig_close(&rig);
+    }
+}
+
 /* --- what is documented ----------------------------------------------------------------------- */
 
 /* The table of docs/FAULTS.md has a row for each algorithm, which says what holds here. */
@@ -536,10 +561,15 @@ static void quadratics_are_minimized(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_are_kept),      cmocka_unit_test(some_sums_move),
-        cmocka_unit_test(agreement_stays),    cmocka_unit_test(replicas_are_repaired),
-        cmocka_unit_test(same_bits),          cmocka_unit_test(doubles_change_nothing),
-        cmocka_unit_test(losses_show),        cmocka_unit_test(quadratics_are_minimized),
+        cmocka_unit_test(sums_are_kept),
+        cmocka_unit_test(some_sums_move),
+        cmocka_unit_test(agreement_stays),
+        cmocka_unit_test(replicas_are_repaired),
+        cmocka_unit_test(same_bits),
+        cmocka_unit_test(doubles_change_nothing),
+        cmocka_unit_test(losses_show),
+        cmocka_unit_test(errors_are_taken_back),
+        cmocka_unit_test(quadratics_are_minimized),
         cmocka_unit_test(the_table_is_right),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
