@@ -147,6 +147,23 @@ oct_find(LAPACK lapacke lapacke.h lapacke liblapacke-dev "spectral gaps by LAPAC
 oct_find(JPEG libjpeg jpeglib.h jpeg libjpeg62-turbo-dev "JPEG files by libjpeg-turbo")
 oct_find(PNG libpng png.h png libpng-dev "PNG files by libpng")
 
+# Open MPI or MPICH, whichever the compiler wrapper belongs to: -DMPI_C_COMPILER=mpicc.mpich takes the other.
+oct_wanted(MPI "runs over several processes and machines by MPI")
+set(usable OFF)
+set(why "no MPI compiler (mpicc) found")
+if(wanted)
+    find_package(MPI QUIET COMPONENTS C)
+    if(MPI_C_FOUND)
+        set(usable ON)
+        target_include_directories(octet_dependencies SYSTEM INTERFACE ${MPI_C_INCLUDE_DIRS})
+        foreach(library IN LISTS MPI_C_LIBRARIES)
+            oct_link_item("${library}" item)
+            list(APPEND OCT_LIBRARIES ${item})
+        endforeach()
+    endif()
+endif()
+oct_settle(MPI usable "MPI ${MPI_C_VERSION}, ${MPI_C_COMPILER}" "${why}" libopenmpi-dev)
+
 include(OctCuda)
 
 list(APPEND OCT_LIBRARIES -lm)

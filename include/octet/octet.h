@@ -60,6 +60,7 @@
  *     topology.h  who talks to whom: graphs, their weights, how fast they agree
  *     partition.h which node holds which samples
  *     runs.h      a database of runs
+ *     ranks.h     a run over many processes and machines (MPI)
  *     plugin.h    which models, datasets, algorithms and the rest this build has
  *     cpu.h       which instructions are used
  *     log.h       what the library says while it works
@@ -86,6 +87,7 @@
 #include <octet/log.h>
 #include <octet/partition.h>
 #include <octet/plugin.h>
+#include <octet/ranks.h>
 #include <octet/runs.h>
 #include <octet/status.h>
 #include <octet/topology.h>

@@ -2,7 +2,8 @@
 /* trainer.h - one training run: create it from a configuration, run it, evaluate, save.
  *
  * A trainer belongs to one thread at a time; different trainers may run on different threads. Its
- * callbacks are called on the thread that called oct_trainer_run, between steps.
+ * callbacks are called on the thread that called oct_trainer_run, between steps. With the option
+ * transport mpi a run has a trainer in each of many processes: ranks.h.
  */
 #ifndef OCTET_TRAINER_H
 #define OCTET_TRAINER_H

@@ -14,7 +14,7 @@
  *     bench_*.c    parts of octet bench step            svg.c       drawings
  *     runs_*.c     parts of octet runs                  chart.c     curves between axes
  *     report_*.c   parts of octet report (report.h)     draw_*.c    graphs, and who holds what
- *     output.c     files, whole or not at all
+ *     output.c     files, whole or not at all           ranks.c     one of many processes
  *     paper_*.c    parts of octet paper (paper.h)
  *
  * Results go to stdout, all else to stderr; with --json stdout carries exactly one object.
@@ -28,6 +28,7 @@
 #include <octet/config.h>
 #include <octet/dataset.h>
 #include <octet/plugin.h>
+#include <octet/ranks.h>
 #include <octet/runs.h>
 #include <octet/status.h>
 #include <octet/trainer.h>
@@ -126,6 +127,19 @@ void cli_guess_from(struct cli_guess *guess, const char *candidate);
  * code of a mistake that it has reported. */
 #define CLI_PRECISIONS_MOST 8
 int cli_precisions(struct cli *cli, char *list, const char **names, int *n_names);
+
+/* --- many processes (ranks.c) --------------------------------------------------------------- */
+
+/* Joins the other ranks if that is what the transport is; ranks other than 0 have no stdout from then
+ * on. Looks for it on the command line before anything else is done. */
+oct_status cli_ranks_begin(const char *transport);
+void cli_ranks_look(int argc, char **argv);
+
+/* Nonzero: somebody else will say it. */
+int cli_ranks_hush(const char *message);
+
+/* The exit code of all ranks. */
+int cli_ranks_end(int code);
 
 /* --- saying what went wrong (main.c) -------------------------------------------------------- */
 

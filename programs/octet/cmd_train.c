@@ -129,9 +129,33 @@ static int read_form(const struct cli *cli, enum oct_model_form *out) {
     return CLI_DONE;
 }
 
+/* One of many processes: rank 0 speaks and keeps the record. */
+static int join_ranks(struct cli *cli, const struct cli_report *report) {
+    int n_ranks;
+    oct_status status = cli_ranks_begin(oct_config_get(cli->config, "transport"));
+    if (status != OCT_OK) {
+        return cli_fail(cli, status);
+    }
+    const int rank = oct_ranks_here(&n_ranks);
+    if (n_ranks > 1 && report->compare) {
+        return cli_usage(cli, "--compare trains two runs in one process; with several ranks, train "
+                              "them one after the other");
+    }
+    if (rank > 0) {
+        cli->quiet = 1;
+        cli->json = 0;
+        cli_progress_begin(cli);
+        status = oct_config_set(cli->config, "db", "none");
+    }
+    return status == OCT_OK ? CLI_DONE : cli_fail(cli, status);
+}
+
 /* Everything that can be wrong before the first sample is read. */
 static int prepare(struct cli *cli, struct cli_report *report, struct oct_config **other) {
     int code = complete_config(cli);
+    if (code == CLI_DONE) {
+        code = join_ranks(cli, report);
+    }
     if (code == CLI_DONE && report->traced &&
         strcmp(oct_config_get(cli->config, "precision"), "fp32") == 0) {
         code = cli_usage(cli, "--trace-quant looks at the quantizers of a run in 8 bits; "
@@ -144,7 +168,7 @@ static int prepare(struct cli *cli, struct cli_report *report, struct oct_config
     if (code == CLI_DONE) {
         code = read_form(cli, &report->form);
     }
-    if (code == CLI_DONE && report->saved) {
+    if (code == CLI_DONE && report->saved && oct_ranks_here(NULL) == 0) {
         code = check_save(cli, report->saved);
     }
     return code == CLI_DONE ? cli_training_check(cli, cli->config) : code;

@@ -51,6 +51,9 @@ const struct cli_command *cli_command_find(const char *const *words, int n_words
 /* --- errors --------------------------------------------------------------------------------- */
 
 static void print_error(const struct cli *cli, oct_status status, const char *message) {
+    if (cli_ranks_hush(message)) {
+        return;
+    }
     cli_progress_clear();
     fprintf(stderr, "octet%s%s: ", cli->command ? " " : "", cli->command ? cli->command->name : "");
     cli_put(stderr, message); /* it may name somebody's files */
@@ -99,6 +102,9 @@ int cli_usage(const struct cli *cli, const char *format, ...) {
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     print_error(cli, OCT_STATUS_INVALID, message);
+    if (oct_ranks_here(NULL) > 0) {
+        return CLI_USAGE;
+    }
     fprintf(stderr, "Try 'octet %s%s'.\n", cli->command ? cli->command->name : "help",
             cli->command ? " --help" : "");
     return CLI_USAGE;
@@ -138,8 +144,14 @@ static void on_signals(void (*handler)(int)) {
     sigaction(SIGTERM, &action, NULL);
 }
 
+/* mpirun forwards SIGUSR1 to its ranks; SIGINT and SIGTERM it answers by ending them a second later. */
 void cli_interrupt_catch(void) {
+    int n_ranks;
     on_signals(note_signal);
+    (void)oct_ranks_here(&n_ranks);
+    if (n_ranks > 1) {
+        signal(SIGUSR1, note_signal);
+    }
 }
 
 int cli_interrupted(void) {
@@ -150,7 +162,10 @@ int cli_interrupted(void) {
 
 static void print_log(enum oct_log_level level, const char *text, void *context) {
     static const char *const names[] = {"error", "warning", "info", "debug"};
-    (void)context;
+    const struct cli *cli = context;
+    if (oct_ranks_here(NULL) > 0 && level != OCT_LOG_ERROR && !cli->verbose) {
+        return;
+    }
     cli_progress_clear();
     fprintf(stderr, "octet: %s: ", (unsigned)level < 4 ? names[level] : "note");
     cli_put(stderr, text);
@@ -278,7 +293,12 @@ static int run(struct cli *cli, int argc, char **argv) {
     if (code != CLI_DONE) {
         return code;
     }
-    oct_log_set(print_log, NULL, cli->verbose ? OCT_LOG_DEBUG : OCT_LOG_WARNING);
+    int n_ranks;
+    cli->quiet |= oct_ranks_here(&n_ranks) > 0;
+    if (n_ranks > 1 && cli->command != &cli_train) {
+        return cli_usage(cli, "transport mpi with several ranks is for octet train");
+    }
+    oct_log_set(print_log, cli, cli->verbose ? OCT_LOG_DEBUG : OCT_LOG_WARNING);
     cli_progress_begin(cli);
     code = cli->help ? cli_help_print(cli, cli->command) : cli->command->run(cli);
     cli_progress_clear();
@@ -290,6 +310,7 @@ int main(int argc, char **argv) {
     on_signals(leave_at_once);
     struct cli cli;
     memset(&cli, 0, sizeof cli);
+    cli_ranks_look(argc, argv);
     int code = run(&cli, argc, argv);
     oct_config_destroy(cli.config);
     free(cli.joined);
@@ -297,5 +318,5 @@ int main(int argc, char **argv) {
         fprintf(stderr, "octet: cannot write to stdout: %s\n", strerror(errno));
         code = CLI_FAILED;
     }
-    return code;
+    return cli_ranks_end(code);
 }

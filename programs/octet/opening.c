@@ -82,7 +82,12 @@ static void add_degrees(char *text, size_t bytes, const struct oct_topology_info
 
 static void describe_network(const struct oct_config *config, char *text, size_t bytes) {
     struct oct_topology *topology;
+    int n_ranks;
+    (void)oct_ranks_here(&n_ranks);
     snprintf(text, bytes, "%d nodes", cli_nodes(config));
+    if (n_ranks > 1) {
+        add(text, bytes, " on %d ranks", n_ranks);
+    }
     if (!cli_talks(config)) {
         return;
     }

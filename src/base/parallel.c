@@ -247,6 +247,19 @@ int oct__parallel_width(void) {
     return online > 0 ? (int)online : 1;
 }
 
+uint64_t oct__parallel_place(void) {
+    uint64_t hash = 0xcbf29ce484222325U; /* FNV-1a of the set */
+#ifdef __linux__
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) {
+        for (int core = 0; core < CPU_SETSIZE; core++) {
+            hash = (hash ^ (uint64_t)(CPU_ISSET(core, &allowed) != 0)) * 0x100000001b3U;
+        }
+    }
+#endif
+    return hash;
+}
+
 int oct__parallel_available(void) {
     return 1;
 }
@@ -260,6 +273,10 @@ oct_status oct__parallel(int n_workers, int n_items, oct__task *task, void *cont
 
 int oct__parallel_width(void) {
     return 1;
+}
+
+uint64_t oct__parallel_place(void) {
+    return 0;
 }
 
 int oct__parallel_available(void) {

@@ -20,6 +20,8 @@
 #ifndef OCT_BASE_PARALLEL_H
 #define OCT_BASE_PARALLEL_H
 
+#include <stdint.h>
+
 #include "base/fail.h"
 
 /* No more threads than this work at once, whatever is asked for. */
@@ -31,6 +33,10 @@ OCT_MUST_CHECK oct_status oct__parallel(int n_workers, int n_items, oct__task *t
 
 /* How many threads this process may run at once; 1 in a build without threads. */
 int oct__parallel_width(void);
+
+/* Names the cores that these threads may run on: processes of one machine with the same name share
+ * them, and should share out the threads, too. */
+uint64_t oct__parallel_place(void);
 
 /* False in a build without threads: everything then runs on the caller's thread. */
 int oct__parallel_available(void);

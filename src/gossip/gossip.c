@@ -173,7 +173,7 @@ static oct_status make_memory(struct oct__gossip *gossip) {
     const struct oct__gossip_config *config = &gossip->config;
     struct oct__engine *engine = config->engine;
     const struct oct_algorithm_kind *algorithm = config->algorithm;
-    const size_t bytes = (size_t)config->n_nodes * row_bytes(gossip);
+    const size_t bytes = (size_t)config->n_hosted * row_bytes(gossip);
     for (int i = 0; i < OCT_MEMORY_COUNT && !oct__gossip_is_by_edge(gossip); i++) {
         if (algorithm->memory & 1U << i) {
             OCT_TRY(engine->alloc(engine, bytes, oct__memory_name[i], &gossip->memory[i]));
@@ -201,8 +201,9 @@ static oct_status make_gossip(struct oct__gossip *gossip) {
     /* What the period will need; a graph that never repeats may ask for more. */
     const int64_t most = (int64_t)config->n_nodes * info.most_degree;
     const int n_edges = (int)(info.period > 0 && info.n_edges < most ? info.n_edges : most);
+    const int n_sent = (int)((int64_t)n_edges * config->n_hosted / config->n_nodes);
     const int n_slots =
-        oct__gossip_is_per_edge(gossip) && n_edges > config->n_nodes ? n_edges : config->n_nodes;
+        oct__gossip_is_per_edge(gossip) && n_sent > config->n_hosted ? n_sent : config->n_hosted;
     return make_room(gossip, n_slots, n_edges);
 }
 
@@ -210,6 +211,10 @@ static oct_status copy_config(struct oct__gossip *gossip, const struct oct__goss
     void *memory;
     gossip->config = *config;
     gossip->config.spans = NULL;
+    if (config->n_hosted == 0) {
+        gossip->config.first_node = 0;
+        gossip->config.n_hosted = config->n_nodes;
+    }
     OCT_TRY(oct__alloc_array(config->n_spans, sizeof *gossip->spans, "spans", &memory));
     gossip->spans = memory;
     if (config->n_spans > 0) {
@@ -230,8 +235,9 @@ static oct_status copy_config(struct oct__gossip *gossip, const struct oct__goss
     return OCT_OK;
 }
 
-static oct_status fill(struct oct__gossip *gossip, const struct oct__gossip_config *config) {
-    OCT_TRY(copy_config(gossip, config));
+static oct_status fill(struct oct__gossip *gossip, const struct oct__gossip_config *given) {
+    const struct oct__gossip_config *config = &gossip->config;
+    OCT_TRY(copy_config(gossip, given));
     gossip->gamma = 1.0;
     if (config->algorithm->mixing == OCT_MIXING_NONE) {
         return OCT_OK;
@@ -239,8 +245,8 @@ static oct_status fill(struct oct__gossip *gossip, const struct oct__gossip_conf
     const int is_average = config->algorithm->mixing == OCT_MIXING_AVERAGE;
     const int is_together = is_average || config->engine->is_wide;
     gossip->n_lanes = is_together ? 1 : config->n_threads;
-    gossip->n_lanes = gossip->n_lanes < config->n_nodes ? gossip->n_lanes : config->n_nodes;
-    gossip->lane_form = (struct oct__lane_form){.n_nodes = is_together ? config->n_nodes : 1,
+    gossip->n_lanes = gossip->n_lanes < config->n_hosted ? gossip->n_lanes : config->n_hosted;
+    gossip->lane_form = (struct oct__lane_form){.n_nodes = is_together ? config->n_hosted : 1,
                                                 .n_threads = is_average ? config->n_threads : 1,
                                                 .shard = 1};
     if (!is_average) {
@@ -271,6 +277,9 @@ static void engine_free(struct oct__engine *engine, void *at) {
 
 static void drop_replica(struct oct__gossip *gossip, struct oct__edge_replica *replica) {
     struct oct__engine *engine = gossip->config.engine;
+    const int n_rows =
+        (replica->own != NULL) + (replica->theirs && replica->theirs != replica->own);
+    gossip->state_bytes -= (uint64_t)n_rows * row_bytes(gossip);
     engine_free(engine, replica->theirs == replica->own ? NULL : replica->theirs);
     engine_free(engine, replica->own);
 }
@@ -321,14 +330,13 @@ oct_status oct__gossip_clear(struct oct__gossip *gossip, void *at, size_t bytes)
 oct_status oct__gossip_forget(struct oct__gossip *gossip) {
     while (gossip->n_replicas > 0) {
         drop_replica(gossip, &gossip->replicas[--gossip->n_replicas]);
-        gossip->state_bytes -= row_bytes(gossip) * (gossip->config.has_two_ends ? 2 : 1);
     }
     for (int i = 0; i < gossip->config.n_nodes; i++) {
         gossip->u[i] = gossip->sent_u[i] = 1.0;
     }
     for (int i = 0; i < OCT_MEMORY_COUNT; i++) {
         OCT_TRY(oct__gossip_clear(gossip, gossip->memory[i],
-                                  (size_t)gossip->config.n_nodes * row_bytes(gossip)));
+                                  (size_t)gossip->config.n_hosted * row_bytes(gossip)));
     }
     return OCT_OK;
 }
@@ -370,20 +378,24 @@ oct_status oct__gossip_replica(struct oct__gossip *gossip, int from, int to,
                             sizeof *gossip->replicas, "replicas"));
     gossip->replicas = array;
     struct oct__edge_replica replica = {.from = from, .to = to};
-    OCT_TRY(engine->alloc(engine, row_bytes(gossip), "replica", &replica.own));
-    replica.theirs = replica.own;
-    if (gossip->config.has_two_ends) {
+    const int has_own = oct__gossip_hosts(gossip, from), has_theirs = oct__gossip_hosts(gossip, to);
+    if (has_own) {
+        OCT_TRY(engine->alloc(engine, row_bytes(gossip), "replica", &replica.own));
+        replica.theirs = has_theirs ? replica.own : NULL;
+        gossip->state_bytes += row_bytes(gossip);
+    }
+    if (has_theirs && (gossip->config.has_two_ends || !has_own)) {
         oct_status status = engine->alloc(engine, row_bytes(gossip), "replica", &replica.theirs);
         if (status != OCT_OK) {
-            engine->free(engine, replica.own);
+            engine_free(engine, replica.own);
             return status;
         }
+        gossip->state_bytes += row_bytes(gossip);
     }
     *out = &gossip->replicas[place];
     memmove(*out + 1, *out, (size_t)(gossip->n_replicas - place) * sizeof **out);
     **out = replica;
     gossip->n_replicas++;
-    gossip->state_bytes += row_bytes(gossip) * (gossip->config.has_two_ends ? 2 : 1);
     return OCT_OK;
 }
 
@@ -406,9 +418,35 @@ const struct oct__packet_form *oct__gossip_edge_form(const struct oct__gossip *g
     return gossip->inbox[edge].is_repair ? gossip->dense_form : oct__gossip_form(gossip);
 }
 
+/* Where all nodes are hosted, an edge's slot is its number; else they follow the senders' lists. */
+int oct__gossip_slot(const struct oct__gossip *gossip, int edge) {
+    const struct oct__gossip_config *config = &gossip->config;
+    const struct oct__mix *mix = gossip->mix;
+    const int from = mix->from[edge];
+    if (!oct__gossip_is_per_edge(gossip)) {
+        return from - config->first_node;
+    }
+    if (config->n_hosted == config->n_nodes) {
+        return edge;
+    }
+    int at = mix->out_start[from];
+    while (mix->out_edge[at] != edge) {
+        at++;
+    }
+    return at - mix->out_start[config->first_node];
+}
+
 void *oct__gossip_packet(const struct oct__gossip *gossip, int edge) {
-    const int slot = oct__gossip_is_per_edge(gossip) ? edge : gossip->mix->from[edge];
-    return (char *)gossip->packets + (size_t)slot * gossip->packet_bytes;
+    return (char *)gossip->packets + (size_t)oct__gossip_slot(gossip, edge) * gossip->packet_bytes;
+}
+
+/* Slots that a round needs. */
+static int count_slots(const struct oct__gossip *gossip) {
+    const struct oct__gossip_config *config = &gossip->config;
+    const int *start = gossip->mix->out_start;
+    return oct__gossip_is_per_edge(gossip)
+               ? start[config->first_node + config->n_hosted] - start[config->first_node]
+               : config->n_hosted;
 }
 
 oct_status oct__gossip_begin(struct oct__gossip *gossip, uint32_t round, uint32_t step,
@@ -426,12 +464,14 @@ oct_status oct__gossip_begin(struct oct__gossip *gossip, uint32_t round, uint32_
     OCT_TRY(gossip->away ? oct__gossip_close(gossip) : OCT_OK);
     const struct oct__mix *mix = gossip->mix;
     const int is_per_edge = oct__gossip_is_per_edge(gossip);
-    OCT_TRY(make_room(gossip, is_per_edge ? mix->n_edges : mix->n_nodes, mix->n_edges));
+    OCT_TRY(make_room(gossip, count_slots(gossip), mix->n_edges));
     for (int to = 0; to < mix->n_nodes; to++) {
         for (int e = mix->in_start[to]; e < mix->in_start[to + 1]; e++) {
-            gossip->inbox[e] = (struct oct__delivery){.packet = oct__gossip_packet(gossip, e),
-                                                      .weight = gossip->u[mix->from[e]]};
-            if (is_per_edge) {
+            const int is_sent = oct__gossip_hosts(gossip, mix->from[e]);
+            gossip->inbox[e] =
+                (struct oct__delivery){.packet = is_sent ? oct__gossip_packet(gossip, e) : NULL,
+                                       .weight = gossip->u[mix->from[e]]};
+            if (is_per_edge && (is_sent || oct__gossip_hosts(gossip, to))) {
                 struct oct__edge_replica *replica;
                 OCT_TRY(oct__gossip_replica(gossip, mix->from[e], to, &replica));
                 gossip->inbox[e].is_repair =
@@ -449,17 +489,18 @@ static int turn_nodes(const struct oct__gossip *gossip) {
 
 /* Turns, side by side. */
 static oct_status each_turn(struct oct__gossip *gossip, oct__task *task) {
-    return oct__parallel(gossip->n_lanes, gossip->config.n_nodes / turn_nodes(gossip), task,
+    return oct__parallel(gossip->n_lanes, gossip->config.n_hosted / turn_nodes(gossip), task,
                          gossip);
 }
 
 static struct oct__turn turn_of(struct oct__gossip *gossip, int number, int worker) {
     struct oct__gossip_lane *lane = &gossip->lanes[worker];
     const int n_nodes = turn_nodes(gossip);
-    lane->lane.first_node = number * n_nodes;
+    const int first = gossip->config.first_node + number * n_nodes;
+    lane->lane.first_node = first;
     lane->lane.form.n_nodes = n_nodes;
     lane->lane.step = gossip->step;
-    return (struct oct__turn){gossip, lane, number * n_nodes, n_nodes, lane->row};
+    return (struct oct__turn){gossip, lane, first, n_nodes, lane->row};
 }
 
 static oct_status send_turn(void *context, int number, int worker) {

@@ -78,12 +78,13 @@ struct oct__gossip_config {
     const struct oct__span *spans; /* the row's tensors; copied */
     size_t n_spans, n_elements;
     int n_nodes, n_threads;
+    int first_node, n_hosted; /* nodes whose rows are here, n_hosted of them; 0: all */
     uint64_t seed;
     double gamma;         /* 0: the algorithm's default */
     int has_dense_rounds; /* some rounds will be dense (final rounds, compensation) */
     int has_two_ends;     /* receivers keep edge replicas of their own, as on two machines */
     int has_faults;       /* messages may be lost, nodes away: see loss.c */
-    void *x;              /* [n_nodes][n_elements] the rows that are mixed */
+    void *x;              /* [n_hosted][n_elements] the rows that are mixed */
 };
 
 /* A message as it arrives. */
@@ -97,7 +98,8 @@ struct oct__delivery {
     unsigned char is_repair; /* it is the sender's whole row, and both ends are set to it */
 };
 
-/* A replica of an edge. Without has_two_ends `theirs` is `own`. */
+/* A replica of an edge. Without has_two_ends `theirs` is `own`. An end that is not hosted here is NULL,
+ * and then the other is its own. */
 struct oct__edge_replica {
     int from, to;
     void *own, *theirs; /* the sender's row, the receiver's row */
@@ -111,9 +113,10 @@ struct oct__gossip {
     struct oct__span *spans;
     double gamma;
     struct oct__packet_form *form, *dense_form;
-    void *memory[OCT_MEMORY_COUNT]; /* [n_nodes][n_elements]; NULL: not needed */
-    double *u, *sent_u;             /* [n_nodes] push-sum weights, now and as sent */
-    void *packets;       /* [slot] a slot for each sender, or for each edge of the round */
+    void *memory[OCT_MEMORY_COUNT]; /* [n_hosted][n_elements]; NULL: not needed */
+    double *u,
+        *sent_u;   /* [n_nodes] push-sum weights, now and as sent; those of others may be old */
+    void *packets; /* [slot] a slot for each sender, or each edge of the round, that is hosted */
     size_t packet_bytes; /* from one slot to the next */
     int n_slots;
     struct oct__edge_replica *replicas; /* of edges seen so far, sorted by (from, to) */
@@ -158,10 +161,17 @@ OCT_MUST_CHECK oct_status oct__gossip_begin(struct oct__gossip *gossip, uint32_t
 OCT_MUST_CHECK oct_status oct__gossip_send(struct oct__gossip *gossip);
 OCT_MUST_CHECK oct_status oct__gossip_merge(struct oct__gossip *gossip);
 
+static inline int oct__gossip_hosts(const struct oct__gossip *gossip, int node) {
+    return node >= gossip->config.first_node &&
+           node < gossip->config.first_node + gossip->config.n_hosted;
+}
+
 /* The form of this round's packets, and the packet that goes over edge `edge` of the round's mix
  * (edges of a sender share one unless oct__gossip_is_per_edge). */
 const struct oct__packet_form *oct__gossip_form(const struct oct__gossip *gossip);
 void *oct__gossip_packet(const struct oct__gossip *gossip, int edge);
+/* Its slot; the edge's sender is hosted. */
+int oct__gossip_slot(const struct oct__gossip *gossip, int edge);
 int oct__gossip_is_per_edge(const struct oct__gossip *gossip);
 /* Whether rounds that are not dense have replicas and packets for each edge. */
 int oct__gossip_is_by_edge(const struct oct__gossip *gossip);

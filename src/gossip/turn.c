@@ -35,7 +35,9 @@ float oct__gossip_self_share(const struct oct__gossip *gossip, int node, double 
 /* --- rows ------------------------------------------------------------------------------------- */
 
 static void *row_of(const struct oct__turn *turn, void *rows) {
-    return (char *)rows + (size_t)turn->node * turn->gossip->config.n_elements * sizeof(float);
+    const struct oct__gossip_config *config = &turn->gossip->config;
+    return (char *)rows +
+           (size_t)(turn->node - config->first_node) * config->n_elements * sizeof(float);
 }
 
 void *oct__turn_x(const struct oct__turn *turn) {
@@ -99,8 +101,13 @@ static oct_status fold(const struct oct__turn *turn, const struct oct__packet_fo
     return launch(turn, fold_call(turn->gossip, form), &attr, packet, row, NULL);
 }
 
+static void *packet_of(const struct oct__gossip *gossip, int node) {
+    return (char *)gossip->packets +
+           (size_t)(node - gossip->config.first_node) * gossip->packet_bytes;
+}
+
 static void *own_packet(const struct oct__turn *turn) {
-    return (char *)turn->gossip->packets + (size_t)turn->node * turn->gossip->packet_bytes;
+    return packet_of(turn->gossip, turn->node);
 }
 
 oct_status oct__turn_pack(const struct oct__turn *turn, const void *row) {
@@ -122,7 +129,7 @@ static struct oct__share share_of(const struct oct__turn *turn, int node, int k,
         own++;
     }
     if (k == own) {
-        return (struct oct__share){(char *)gossip->packets + (size_t)node * gossip->packet_bytes,
+        return (struct oct__share){packet_of(gossip, node),
                                    oct__gossip_self_share(gossip, node, factor)};
     }
     const int edge = first + (k < own ? k : k - 1);

@@ -459,11 +459,20 @@ static oct_status write_node(struct oct__incoming *file, const struct oct__stock
     return status;
 }
 
+/* The nodes that are ours to write and read: all, where there is one rank. */
+static int first_of(const struct oct__stock *stock) {
+    return stock->ranks ? stock->first_node : 0;
+}
+
+static int end_of(const struct oct__stock *stock) {
+    return stock->ranks ? stock->first_node + stock->n_hosted : stock->n_nodes;
+}
+
 static oct_status write_nodes(const char *partial, const struct oct__stock *stock,
                               struct oct__manifest_file *files) {
     struct desk desk = {0};
     oct_status status = OCT_OK;
-    for (int node = 0; node < stock->n_nodes && status == OCT_OK; node++) {
+    for (int node = first_of(stock); node < end_of(stock) && status == OCT_OK; node++) {
         struct oct__incoming file;
         char name[OCT_NODE_FILE];
         oct__node_file(node, name);
@@ -607,36 +616,56 @@ static void tidy(const char *folder, uint64_t step) {
     oct__free(listing.items);
 }
 
-static oct_status write_partial(const char *partial, const struct oct__stock *stock) {
-    void *files;
+static oct_status begin_partial(const char *folder, uint64_t step, const char *partial) {
+    OCT_TRY(oct__checkpoint_prepare(folder, step));
     (void)oct__folder_remove(partial); /* of a run that was killed while it wrote this */
     if (mkdir(partial, 0777) != 0) {
         OCT_FAIL(IO, "%s: making the folder: %s", oct__path_shown(partial), strerror(errno));
     }
-    OCT_TRY(oct__alloc_array((size_t)stock->n_nodes, sizeof(struct oct__manifest_file), "files",
-                             &files));
-    oct_status status = write_nodes(partial, stock, files);
-    if (status == OCT_OK) {
-        status = write_manifest(partial, stock, files);
-    }
-    oct__free(files);
-    return status == OCT_OK ? oct__folder_sync(partial) : status;
+    return OCT_OK;
+}
+
+static oct_status end_partial(const char *folder, const char *partial,
+                              const struct oct__stock *stock, struct oct__manifest_file *files) {
+    OCT_TRY(write_manifest(partial, stock, files));
+    OCT_TRY(oct__folder_sync(partial));
+    return move_in(folder, stock->step, partial);
+}
+
+/* Rank 0 makes the folder, every rank writes its files into it, rank 0 brings it to an end: nobody
+ * begins before all have done what comes before, and nothing is in place unless all of it is. */
+static oct_status save(const char *folder, const char *partial, const struct oct__stock *stock,
+                       struct oct__ranks *ranks, struct oct__manifest_file *files) {
+    oct_status status = ranks->rank == 0 ? begin_partial(folder, stock->step, partial) : OCT_OK;
+    OCT_TRY(oct__ranks_agree(ranks, status));
+    OCT_TRY(oct__ranks_agree(ranks, write_nodes(partial, stock, files)));
+    OCT_TRY(oct__ranks_share(ranks, files, stock->n_nodes, sizeof *files));
+    status = ranks->rank == 0 ? end_partial(folder, partial, stock, files) : OCT_OK;
+    return oct__ranks_agree(ranks, status);
 }
 
 oct_status oct__checkpoint_save(const char *folder, const struct oct__stock *stock) {
+    struct oct__ranks *ranks = stock->ranks ? stock->ranks : oct__ranks_alone();
     char partial[OCT_PATH_BYTES];
-    OCT_TRY(oct__checkpoint_prepare(folder, stock->step));
-    OCT_TRY(step_path(folder, stock->step, PARTIAL, partial));
-    oct_status status = write_partial(partial, stock);
+    void *files = NULL;
+    oct_status status = step_path(folder, stock->step, PARTIAL, partial);
     if (status == OCT_OK) {
-        status = move_in(folder, stock->step, partial);
+        status = oct__alloc_array((size_t)stock->n_nodes, sizeof(struct oct__manifest_file),
+                                  "files", &files);
     }
+    status = oct__ranks_agree(ranks, status);
     if (status != OCT_OK) {
-        (void)oct__folder_remove(partial);
+        oct__free(files);
         return status;
     }
-    tidy(folder, stock->step);
-    return OCT_OK;
+    status = save(folder, partial, stock, ranks, files);
+    oct__free(files);
+    if (ranks->rank == 0 && status != OCT_OK) {
+        (void)oct__folder_remove(partial);
+    } else if (ranks->rank == 0) {
+        tidy(folder, stock->step);
+    }
+    return status;
 }
 
 /* --- loading --------------------------------------------------------------------------------- */
@@ -670,6 +699,9 @@ static oct_status loading_read(void *context, const char *section, const struct 
         OCT_FAIL(CORRUPT, "%s: row %s stands twice", oct__path_shown(l->path), section);
     }
     OCT_TRY(desk_section(&l->desk, section, row, 0));
+    if (l->stock->wanted && !l->stock->wanted(l->stock->context, l->node, section)) {
+        return OCT_OK;
+    }
     OCT_TRY(desk_fit(&l->desk, row));
     OCT_TRY(read_at(l->fd, l->path, l->first + offset, l->desk.bytes,
                     oct__row_count(row) * sizeof(float)));
@@ -717,7 +749,9 @@ oct_status oct__checkpoint_load(const struct oct__manifest *manifest,
         OCT_FAIL(INVALID, "%s: it has %d nodes, this run %d", oct__path_shown(manifest->path),
                  manifest->n_nodes, stock->n_nodes);
     }
-    for (int node = 0; node < stock->n_nodes && status == OCT_OK; node++) {
+    const int first = stock->reads_others ? 0 : first_of(stock);
+    const int end = stock->reads_others ? stock->n_nodes : end_of(stock);
+    for (int node = first; node < end && status == OCT_OK; node++) {
         char path[OCT_PATH_BYTES];
         loading.path = path;
         loading.node = node;

@@ -20,6 +20,7 @@
 #include "base/text.h"
 #include "nn/graph.h"
 #include "train/config.h"
+#include "transport/ranks.h"
 
 /* One row of a node: "x", "momentum", "edge.3" …, its tensors as in `row`, its values by read and
  * write below. A name is up to 31 letters, digits, '.', '_' and '-'; so is a counter's. */
@@ -41,6 +42,9 @@ struct oct__stock {
     const struct oct_config *config;
     uint64_t step;
     int n_nodes;
+    struct oct__ranks *ranks; /* NULL: there is one, which hosts all nodes */
+    int first_node, n_hosted; /* of several: what this one writes and reads */
+    int reads_others;         /* some rows of other nodes are wanted as well */
     struct oct__counter *counters;
     size_t n_counters;
     void *context;
@@ -52,6 +56,8 @@ struct oct__stock {
                         const float *values);
     /* The row of a shelf that a file names; NULL: there is no such shelf. */
     const struct oct__row *(*row)(void *context, int node, const char *name);
+    /* Whether a shelf is to be handed over; NULL: all are. */
+    int (*wanted)(void *context, int node, const char *name);
 };
 
 /* Makes the folder where it is not there, and sees to it that a run at `step` can write into it.
@@ -61,7 +67,9 @@ struct oct__stock {
 OCT_MUST_CHECK oct_status oct__checkpoint_prepare(const char *folder, uint64_t step);
 
 /* Writes DIR/step-…, in place of one of the same step if there is one; then removes what is older
- * than the one before it, and unfinished ones. On failure nothing that was there is lost. */
+ * than the one before it, and unfinished ones. On failure nothing that was there is lost. Where there
+ * are several ranks all call it, each writes its own nodes' files, rank 0 the rest, and all get the same
+ * status. */
 OCT_MUST_CHECK oct_status oct__checkpoint_save(const char *folder, const struct oct__stock *stock);
 
 /* What a manifest says, before a run exists. */

@@ -222,9 +222,10 @@ static oct_status make_samplers(struct oct__cohort *cohort) {
     const struct oct__cohort_config *c = &cohort->config;
     TAKE(cohort->samplers, c->n_nodes);
     for (int node = 0; node < c->n_nodes; node++) {
-        OCT_TRY(oct__sampler_init(&cohort->samplers[node], c->seed, (uint32_t)node,
-                                  oct_partition_rows(c->partition, node),
-                                  (uint32_t)oct_partition_size(c->partition, node)));
+        const int number = c->first_node + node;
+        OCT_TRY(oct__sampler_init(&cohort->samplers[node], c->seed, (uint32_t)number,
+                                  oct_partition_rows(c->partition, number),
+                                  (uint32_t)oct_partition_size(c->partition, number)));
     }
     return OCT_OK;
 }
@@ -272,7 +273,8 @@ static oct_status fill(struct oct__cohort *cohort) {
     OCT_TRY(make_state(cohort));
     OCT_TRY(make_samplers(cohort));
     OCT_TRY(make_loader(cohort));
-    TAKE(cohort->watched, (size_t)c->n_nodes * cohort->step_program->n_watches * 4);
+    TAKE(cohort->watched, (size_t)c->n_total * cohort->step_program->n_watches * 4);
+    TAKE(cohort->apart, c->n_total);
     TAKE(cohort->batch_loss, cohort->n_eval_batches);
     TAKE(cohort->batch_hits, cohort->n_eval_batches);
     return OCT_OK;
@@ -283,6 +285,11 @@ oct_status oct__cohort_create(const struct oct__cohort_config *config, struct oc
     OCT_TRY(oct__alloc(sizeof(struct oct__cohort), "cohort", &memory));
     struct oct__cohort *cohort = memory;
     cohort->config = *config;
+    if (!config->ranks) {
+        cohort->config.ranks = oct__ranks_alone();
+        cohort->config.first_node = 0;
+        cohort->config.n_total = config->n_nodes;
+    }
     if (!config->test_rows) {
         cohort->config.n_test_rows = (uint32_t)config->test->n_samples;
     }
@@ -327,6 +334,7 @@ void oct__cohort_destroy(struct oct__cohort *cohort) {
     oct__free(cohort->host_row);
     oct__free(cohort->host_sum);
     oct__free(cohort->watched);
+    oct__free(cohort->apart);
     oct__free(cohort->batch_loss);
     oct__free(cohort->batch_hits);
     oct__free(cohort);
@@ -390,7 +398,8 @@ static oct_status read_watches(struct oct__cohort *cohort, const struct oct__bas
                                int first_node) {
     const struct oct__program *program = cohort->step_program;
     for (int i = 0; i < program->form.n_nodes; i++) {
-        float *to = cohort->watched + (size_t)(first_node + i) * program->n_watches * 4;
+        const int number = cohort->config.first_node + first_node + i;
+        float *to = cohort->watched + (size_t)number * program->n_watches * 4;
         for (size_t w = 0; w < program->n_watches; w++, to += 4) {
             const void *at = oct__program_at(program, bases, program->watches[w].tensor, i);
             OCT_TRY(cohort->engine->read(cohort->engine, to, at, 4 * sizeof *to));
@@ -403,7 +412,7 @@ static oct_status read_watches(struct oct__cohort *cohort, const struct oct__bas
 static struct oct__bases begin_launch(const struct step_job *job, int item,
                                       struct oct__cohort_lane *lane) {
     const int first = item * job->cohort->step_program->form.n_nodes;
-    lane->lane.first_node = first;
+    lane->lane.first_node = job->cohort->config.first_node + first;
     lane->lane.step = job->step;
     lane->lane.learning_rate = job->learning_rate;
     lane->lane.watch = job->cohort->watch;
@@ -422,6 +431,11 @@ static oct_status run_piece(const struct oct__cohort *cohort, const struct oct__
                             lane->seconds ? &profile : NULL);
 }
 
+/* The row of a launch's first node. */
+static int row_of(const struct oct__cohort *cohort, const struct oct__cohort_lane *lane) {
+    return lane->lane.first_node - cohort->config.first_node;
+}
+
 static oct_status each_launch(struct step_job *job, oct__task *task) {
     struct oct__cohort *cohort = job->cohort;
     int n_launches = cohort->config.n_nodes / cohort->step_program->form.n_nodes;
@@ -431,7 +445,7 @@ static oct_status each_launch(struct step_job *job, oct__task *task) {
 /* The picks of node `i` of a launch, and its images to where BATCH reads them. */
 static oct_status pick_batch(const struct step_job *job, struct oct__cohort_lane *lane, int i) {
     struct oct__cohort *cohort = job->cohort;
-    const int batch = cohort->step_program->batch, node = lane->lane.first_node + i;
+    const int batch = cohort->step_program->batch, node = row_of(cohort, lane) + i;
     struct oct__pick *picks = lane->picks + (size_t)i * (size_t)batch;
     if (!cohort->loader) {
         oct__sampler_batch(&cohort->samplers[node], cohort->train.dataset, job->step, batch,
@@ -457,7 +471,7 @@ static oct_status run_forward(const struct step_job *job, const struct oct__coho
     const struct oct__program *program = cohort->step_program;
     OCT_TRY(run_piece(cohort, lane, bases, 0, cohort->n_batch));
     for (int i = 0; cohort->loader && i < program->form.n_nodes; i++) {
-        oct__loader_release(cohort->loader, lane->lane.first_node + i, job->step + 1);
+        oct__loader_release(cohort->loader, row_of(cohort, lane) + i, job->step + 1);
     }
     return run_piece(cohort, lane, bases, cohort->n_batch, program->n_forward);
 }
@@ -479,7 +493,7 @@ static oct_status step_launch(void *context, int item, int worker) {
     const struct oct__program *program = cohort->step_program;
     struct oct__cohort_lane *lane = &cohort->lanes[worker];
     struct oct__bases bases = begin_launch(job, item, lane);
-    const int n = program->form.n_nodes, first = lane->lane.first_node;
+    const int n = program->form.n_nodes, first = row_of(cohort, lane);
     for (int i = 0; i < n; i++) {
         OCT_TRY(pick_batch(job, lane, i));
     }
@@ -494,7 +508,7 @@ static oct_status step_launch(void *context, int item, int worker) {
         struct oct__node_step *node = &job->nodes[first + i];
         node->loss /= program->batch;
         if (!isfinite(node->loss)) {
-            return explain_loss(job, lane, &bases, first + i, node->loss);
+            return explain_loss(job, lane, &bases, lane->lane.first_node + i, node->loss);
         }
     }
     OCT_TRY(run_piece(cohort, lane, &bases, program->n_backward, program->n_update));
@@ -514,7 +528,7 @@ static oct_status settle_launch(void *context, int item, int worker) {
     const struct oct__program *program = cohort->step_program;
     struct oct__cohort_lane *lane = &cohort->lanes[worker];
     struct oct__bases bases = begin_launch(job, item, lane);
-    const int n = program->form.n_nodes, first = lane->lane.first_node;
+    const int n = program->form.n_nodes, first = row_of(cohort, lane);
     float *weights = lane->results; /* which has room for more than one a node */
     for (int i = 0; i < n; i++) {
         weights[i] = (float)job->weights[first + i];
@@ -591,10 +605,15 @@ static oct_status eval_batch(void *context, int item, int worker) {
 
 oct_status oct__cohort_evaluate(struct oct__cohort *cohort, int node, oct__evaluate_fn *progress,
                                 void *context, double *loss, double *accuracy) {
+    struct oct__ranks *ranks = cohort->config.ranks;
     const int64_t n_samples = cohort->config.n_test_rows;
     const int64_t n_batches = cohort->n_eval_batches;
+    const int is_shared = node < 0 && ranks->n_ranks > 1, n_items = (int)n_batches;
+    const int64_t begin = is_shared ? oct__ranks_first(n_items, ranks->n_ranks, ranks->rank) : 0;
+    const int64_t end =
+        is_shared ? oct__ranks_first(n_items, ranks->n_ranks, ranks->rank + 1) : n_batches;
     const int64_t stride = (int64_t)cohort->n_eval_lanes * EVAL_STRIDE;
-    struct eval_job job = {.cohort = cohort};
+    struct eval_job job = {.cohort = cohort, .first_batch = begin};
     void **from = node < 0 ? cohort->average : cohort->state;
     size_t row = node < 0 ? 0 : (size_t)node;
     job.params = (char *)from[OCT_HOME_PARAM] + row * cohort->stride[OCT_HOME_PARAM];
@@ -603,13 +622,17 @@ oct_status oct__cohort_evaluate(struct oct__cohort *cohort, int node, oct__evalu
     const struct oct__bases bases = eval_bases(&job, first);
     OCT_TRY(oct__program_run(cohort->eval_program, &first->lane, &bases, 0,
                              cohort->eval_program->n_once, NULL));
-    while (job.first_batch < n_batches) {
-        int64_t left = n_batches - job.first_batch, take = left < stride ? left : stride;
+    while (job.first_batch < end) {
+        int64_t left = end - job.first_batch, take = left < stride ? left : stride;
         OCT_TRY(oct__parallel(cohort->n_eval_lanes, (int)take, eval_batch, &job));
         job.first_batch += take;
-        if (progress && progress(job.first_batch, n_batches, context)) {
+        if (progress && progress(job.first_batch - begin, end - begin, context)) {
             OCT_FAIL(CANCELLED, "stopped during evaluation");
         }
+    }
+    if (is_shared) {
+        OCT_TRY(oct__ranks_share(ranks, cohort->batch_loss, n_items, sizeof *cohort->batch_loss));
+        OCT_TRY(oct__ranks_share(ranks, cohort->batch_hits, n_items, sizeof *cohort->batch_hits));
     }
     double loss_sum = 0.0;
     int64_t n_hits = 0;
@@ -633,22 +656,37 @@ static int is_away(const struct oct__cohort *cohort, int node) {
     return cohort->away && cohort->away[node];
 }
 
-/* Sums in double, in node order, beginning with the first node itself: one node's average is that node
- * to the bit, negative zeros included. */
-static oct_status average_row(struct oct__cohort *cohort, int home, int from, double weight) {
-    const size_t n = cohort->stride[home] / sizeof(float);
-    int is_first = 1;
+struct row_sum {
+    struct oct__cohort *cohort;
+    int from; /* home of the rows */
+};
+
+/* Adds a piece of every row, in node order, beginning with the first node itself: one node's average
+ * is that node to the bit, negative zeros included. Nodes are away in one process alone. */
+static oct_status add_rows(void *context, size_t first, size_t n, double *sum) {
+    const struct row_sum *job = context;
+    struct oct__cohort *cohort = job->cohort;
+    int is_first = cohort->config.first_node == 0;
     for (int node = 0; node < cohort->config.n_nodes; node++) {
         if (is_away(cohort, node)) {
             continue;
         }
-        OCT_TRY(read_row(cohort, from, node));
+        const char *at = (char *)cohort->state[job->from] +
+                         (size_t)node * cohort->stride[job->from] + first * sizeof(float);
+        OCT_TRY(cohort->engine->read(cohort->engine, cohort->host_row, at, n * sizeof(float)));
         for (size_t i = 0; i < n; i++) {
-            double value = (double)cohort->host_row[i];
-            cohort->host_sum[i] = is_first ? value : cohort->host_sum[i] + value;
+            const double value = (double)cohort->host_row[i];
+            sum[i] = is_first ? value : sum[i] + value;
         }
         is_first = 0;
     }
+    return OCT_OK;
+}
+
+static oct_status average_row(struct oct__cohort *cohort, int home, int from, double weight) {
+    const size_t n = cohort->stride[home] / sizeof(float);
+    struct row_sum job = {cohort, from};
+    OCT_TRY(oct__ranks_fold(cohort->config.ranks, cohort->host_sum, n, add_rows, &job));
     for (size_t i = 0; i < n; i++) {
         cohort->host_sum[i] /= weight;
         cohort->host_row[i] = (float)cohort->host_sum[i];
@@ -659,9 +697,10 @@ static oct_status average_row(struct oct__cohort *cohort, int home, int from, do
 
 oct_status oct__cohort_average(struct oct__cohort *cohort, const double *weights, double *distances,
                                double *distance) {
+    const int first = cohort->config.first_node, n_total = cohort->config.n_total;
     double weight = 0.0;
     int n_present = 0;
-    for (int node = 0; node < cohort->config.n_nodes; node++) {
+    for (int node = 0; node < n_total; node++) {
         if (!is_away(cohort, node)) {
             weight += weights ? weights[node] : 1.0;
             n_present++;
@@ -682,9 +721,13 @@ oct_status oct__cohort_average(struct oct__cohort *cohort, const double *weights
             double d = (double)cohort->host_row[i] - cohort->host_sum[i];
             own += d * d;
         }
-        apart += is_away(cohort, node) ? 0.0 : own;
+        cohort->apart[first + node] = own;
+    }
+    OCT_TRY(oct__ranks_share(cohort->config.ranks, cohort->apart, n_total, sizeof *cohort->apart));
+    for (int node = 0; node < n_total; node++) {
+        apart += is_away(cohort, node) ? 0.0 : cohort->apart[node];
         if (distances) {
-            distances[node] = norm == 0.0 ? 0.0 : own / norm;
+            distances[node] = norm == 0.0 ? 0.0 : cohort->apart[node] / norm;
         }
     }
     *distance = norm == 0.0 ? 0.0 : apart / n_present / norm;

@@ -9,6 +9,10 @@
  * So memory is nodes × state + lanes × workspace. A cohort does one step of every node, settles what
  * gossip made of it, and classifies samples with a given row of parameters; messages are
  * exchange.c's, and what a run is (epochs, schedule) lies above, in trainer.c.
+ *
+ * Where a run has several ranks, a cohort is the share of one. Rows and `nodes` of a step are then
+ * those that it hosts; random streams go by a node's number in the whole run. The average model and its
+ * evaluation belong to all ranks: each calls them, and each gets the same.
  */
 #ifndef OCT_TRAIN_COHORT_H
 #define OCT_TRAIN_COHORT_H
@@ -17,6 +21,7 @@
 #include "data/partition.h"
 #include "data/sampler.h"
 #include "nn/program.h"
+#include "transport/ranks.h"
 
 /* Samples in a shard: a constant, never derived from the thread count (engine.h says why). */
 #define OCT_SHARD 16
@@ -30,6 +35,8 @@ struct oct__cohort_config {
     const struct oct_graph *graph; /* checked */
     const struct oct_dataset *train, *test;
     int n_nodes, n_threads, batch;
+    struct oct__ranks *ranks; /* borrowed; NULL: there is one, which hosts all nodes */
+    int first_node, n_total;  /* of several: the number of its first node, and of all nodes */
     int pad; /* of the random crop (of pictures: that there is one); 0: no augmentation */
     uint64_t seed;
     float beta, decay;
@@ -101,7 +108,8 @@ struct oct__cohort {
     void *kept; /* what evaluation makes of parameters, once for all its batches and lanes */
     int n_lanes, n_eval_lanes;
     int watch;      /* the next steps look at the quantizers, too */
-    float *watched; /* [n_nodes][n_watches][4] what QUANT_COUNT found in the last watched step */
+    float *watched; /* [n_total][n_watches][4] what QUANT_COUNT found in the last watched step */
+    double *apart;  /* [n_total] squared distances from the average model */
     struct oct__sampler *samplers; /* [n_nodes] */
     struct oct__loader *loader;    /* of training images that are decoded ahead; else NULL */
     size_t n_batch;                /* calls up to the one that reads images */
@@ -136,15 +144,15 @@ struct oct__bases oct__cohort_bases(const struct oct__cohort *cohort,
  * */
 typedef int oct__evaluate_fn(int64_t batch, int64_t n_batches, void *context);
 
-/* Classifies the test set with node `node`'s parameters, or with the average model when `node` is
- * -1 (oct__cohort_average first). `accuracy` in per cent. */
+/* Classifies the test set with the parameters of row `node`, or with the average model when `node` is
+ * -1 (oct__cohort_average first): then ranks share the batches. `accuracy` in per cent. */
 OCT_MUST_CHECK oct_status oct__cohort_evaluate(struct oct__cohort *cohort, int node,
                                                oct__evaluate_fn *progress, void *context,
                                                double *loss, double *accuracy);
 
 /* Forms the average model, sum x / sum u, and the relative distance of the nodes from it, which is
- * NaN when a parameter is not finite. `weights` NULL: all are 1. `distances` (may be NULL) receives
- * that of each node; `distance` is their mean. */
+ * NaN when a parameter is not finite. `weights` [n_total]; NULL: all are 1. `distances` [n_total] (may
+ * be NULL) receives that of each node; `distance` is their mean. */
 OCT_MUST_CHECK oct_status oct__cohort_average(struct oct__cohort *cohort, const double *weights,
                                               double *distances, double *distance);
 

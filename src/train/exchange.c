@@ -22,6 +22,7 @@ oct_status oct__exchange_create(struct oct__gossip *gossip, const char *transpor
     OCT_TRY(oct__alloc(sizeof(struct oct__exchange), "exchange", &memory));
     struct oct__exchange *exchange = memory;
     exchange->gossip = gossip;
+    exchange->ranks = oct__ranks_alone();
     exchange->run = run;
     size_t n_values = 0;
     for (size_t i = 0; i < gossip->config.n_spans; i++) {
@@ -49,6 +50,7 @@ void oct__exchange_destroy(struct oct__exchange *exchange) {
         struct oct__engine *engine = exchange->gossip->config.engine;
         engine->free(engine, exchange->arrived);
     }
+    oct__across_destroy(exchange);
     oct__transport_close(exchange->transport);
     oct__faults_destroy(exchange->faults);
     oct__ledger_fini(&exchange->ledger);
@@ -136,11 +138,6 @@ static int is_per_edge(const struct oct__exchange *exchange) {
     return oct__gossip_is_per_edge(exchange->gossip);
 }
 
-/* The place of the packet that goes over an edge among those of the round. */
-static int slot_of(const struct oct__exchange *exchange, int edge) {
-    return is_per_edge(exchange) ? edge : exchange->gossip->mix->from[edge];
-}
-
 /* Counts what every message of the round would be on the wire. Messages to several receivers are
  * one packet, whose length is worked out once; dense ones all have the same length. */
 static void count_edges(struct oct__exchange *exchange) {
@@ -149,7 +146,8 @@ static void count_edges(struct oct__exchange *exchange) {
     const struct oct__mix *mix = gossip->mix;
     const int is_same = form->select == OCT_SELECT_ALL;
     uint64_t length = is_same ? oct__wire_length(form, NULL) : 0;
-    for (int node = 0; node < mix->n_nodes; node++) {
+    for (int i = 0; i < gossip->config.n_hosted; i++) {
+        const int node = gossip->config.first_node + i;
         const int first = mix->out_start[node], end = mix->out_start[node + 1];
         for (int at = first; at < end; at++) {
             const int edge = mix->out_edge[at];
@@ -160,7 +158,7 @@ static void count_edges(struct oct__exchange *exchange) {
             }
             if (!is_same && exchange->is_counting && (is_per_edge(exchange) || at == first)) {
                 const uint32_t *index = exchange->index;
-                length = oct__wire_length_of(form, index + (size_t)slot_of(exchange, edge) *
+                length = oct__wire_length_of(form, index + (size_t)oct__gossip_slot(gossip, edge) *
                                                                form->n_kept);
             } else if (!is_same && (is_per_edge(exchange) || at == first)) {
                 length = oct__wire_length(form, oct__gossip_packet(gossip, edge));
@@ -188,7 +186,9 @@ static oct_status count_round(struct oct__exchange *exchange) {
         count_edges(exchange);
         return OCT_OK;
     }
-    const int n_slots = is_per_edge(exchange) ? gossip->mix->n_edges : gossip->mix->n_nodes;
+    const int first = gossip->config.first_node, n_hosted = gossip->config.n_hosted;
+    const int *start = gossip->mix->out_start;
+    const int n_slots = is_per_edge(exchange) ? start[first + n_hosted] - start[first] : n_hosted;
     const size_t bytes = form->n_kept * sizeof(uint32_t);
     OCT_TRY(host_room(&exchange->index, &exchange->index_capacity, (size_t)n_slots * bytes));
     OCT_TRY(oct__engine_fetch_rows(engine, exchange->index,
@@ -214,7 +214,8 @@ static oct_status count_some(struct oct__exchange *exchange) {
     return OCT_OK;
 }
 
-/* Everybody's row to one node and the average back: what a reduction cannot do without. */
+/* Everybody's row to one node and the average back: what a reduction cannot do without. A message is
+ * counted where its sender is. */
 static oct_status count_average(struct oct__exchange *exchange) {
     struct oct__ledger *ledger = &exchange->ledger;
     const int n_nodes = exchange->gossip->config.n_nodes;
@@ -226,43 +227,51 @@ static oct_status count_average(struct oct__exchange *exchange) {
         OCT_TRY(oct__ledger_enter_edge(ledger, node, 0));
     }
     for (int node = 1; node < n_nodes; node++) {
-        count(exchange, node, 0, exchange->dense_bytes);
-        count(exchange, 0, node, exchange->dense_bytes);
+        if (oct__gossip_hosts(exchange->gossip, node)) {
+            count(exchange, node, 0, exchange->dense_bytes);
+        }
+        if (oct__gossip_hosts(exchange->gossip, 0)) {
+            count(exchange, 0, node, exchange->dense_bytes);
+        }
     }
     return OCT_OK;
 }
 
-static oct_status send_edge(struct oct__exchange *exchange, int from, int to, int edge) {
+oct_status oct__exchange_encode(struct oct__exchange *exchange, int from, int edge, uint8_t *bytes,
+                                size_t capacity, size_t *length) {
     const struct oct__gossip *gossip = exchange->gossip;
     const struct oct__packet_form *form = oct__gossip_edge_form(gossip, edge);
-    if (exchange->faults) { /* what is late arrives before what is sent now */
-        OCT_TRY(oct__faults_deliver(exchange->faults, exchange->transport, exchange->run,
-                                    gossip->round, from, to, 0, 0));
-    }
     const struct oct__wire_header header = {.run = exchange->run,
                                             .sender = (uint32_t)from,
                                             .round = gossip->round,
                                             .weight = gossip->sent_u[from]};
     const void *packet;
-    size_t length;
     OCT_TRY(packet_on_host(exchange, edge, &packet));
-    OCT_TRY(oct__wire_encode(form, &header, packet, exchange->message, exchange->message_capacity,
-                             &length));
-    count_copies(exchange, from, to, edge, length);
-    return exchange->faults ? oct__faults_send(exchange->faults, exchange->transport, gossip, to,
-                                               edge, exchange->message, length)
-                            : exchange->transport->kind->send(exchange->transport, from, to,
-                                                              exchange->message, length);
+    return oct__wire_encode(form, &header, packet, bytes, capacity, length);
 }
 
-static oct_status receive_own(struct oct__exchange *exchange, int from, int to, int edge) {
+static oct_status send_edge(struct oct__exchange *exchange, int from, int to, int edge) {
+    struct oct__transport *transport = exchange->transport;
+    struct oct__faults *faults = exchange->faults;
+    size_t length;
+    if (faults) { /* what is late arrives before what is sent now */
+        OCT_TRY(oct__faults_deliver(faults, transport, exchange->run, exchange->gossip->round, from,
+                                    to, 0, 0));
+    }
+    OCT_TRY(oct__exchange_encode(exchange, from, edge, exchange->message,
+                                 exchange->message_capacity, &length));
+    count_copies(exchange, from, to, edge, length);
+    return faults ? oct__faults_send(faults, transport, exchange->gossip, to, edge,
+                                     exchange->message, length)
+                  : transport->kind->send(transport, from, to, exchange->message, length);
+}
+
+oct_status oct__exchange_deliver(struct oct__exchange *exchange, int from, int edge, int place,
+                                 const uint8_t *bytes, size_t n_bytes) {
     struct oct__gossip *gossip = exchange->gossip;
     struct oct__engine *engine = gossip->config.engine;
     const struct oct__packet_form *form = oct__gossip_edge_form(gossip, edge);
     struct oct__wire_header header;
-    const uint8_t *bytes;
-    size_t n_bytes;
-    OCT_TRY(exchange->transport->kind->receive(exchange->transport, from, to, &bytes, &n_bytes));
     OCT_TRY(oct__wire_decode(form, bytes, n_bytes, &header, exchange->packet));
     if (header.run != exchange->run || header.sender != (uint32_t)from ||
         header.round != gossip->round) {
@@ -272,11 +281,18 @@ static oct_status receive_own(struct oct__exchange *exchange, int from, int to, 
                  header.sender, (unsigned long long)header.run, header.round, from,
                  (unsigned long long)exchange->run, gossip->round);
     }
-    char *at = (char *)exchange->arrived + (size_t)edge * gossip->packet_bytes;
+    char *at = (char *)exchange->arrived + (size_t)place * gossip->packet_bytes;
     OCT_TRY(engine->write(engine, at, exchange->packet, form->n_bytes));
     gossip->inbox[edge].packet = at;
     gossip->inbox[edge].weight = header.weight;
     return OCT_OK;
+}
+
+static oct_status receive_own(struct oct__exchange *exchange, int from, int to, int edge) {
+    const uint8_t *bytes;
+    size_t n_bytes;
+    OCT_TRY(exchange->transport->kind->receive(exchange->transport, from, to, &bytes, &n_bytes));
+    return oct__exchange_deliver(exchange, from, edge, edge, bytes, n_bytes);
 }
 
 static oct_status receive_edge(struct oct__exchange *exchange, int from, int to, int edge) {
@@ -307,17 +323,21 @@ static oct_status each_edge(struct oct__exchange *exchange, edge_fn *task) {
     return OCT_OK;
 }
 
+oct_status oct__exchange_room(struct oct__exchange *exchange, int n_places) {
+    const size_t room = exchange->gossip->packet_bytes;
+    OCT_TRY(host_room(&exchange->packet, &exchange->packet_capacity, room));
+    return arrived_room(exchange, (size_t)n_places * room);
+}
+
 static oct_status carry_round(struct oct__exchange *exchange) {
-    const struct oct__gossip *gossip = exchange->gossip;
-    const size_t most = oct__wire_most(oct__gossip_form(gossip));
+    const size_t most = oct__wire_most(oct__gossip_form(exchange->gossip));
     const size_t dense = exchange->faults ? exchange->dense_bytes : 0; /* of a repair */
     void *message = exchange->message;
     oct_status status =
         host_room(&message, &exchange->message_capacity, most > dense ? most : dense);
     exchange->message = message;
     OCT_TRY(status);
-    OCT_TRY(host_room(&exchange->packet, &exchange->packet_capacity, gossip->packet_bytes));
-    OCT_TRY(arrived_room(exchange, (size_t)gossip->mix->n_edges * gossip->packet_bytes));
+    OCT_TRY(oct__exchange_room(exchange, exchange->gossip->mix->n_edges));
     OCT_TRY(each_edge(exchange, send_edge));
     return each_edge(exchange, receive_edge);
 }
@@ -336,6 +356,7 @@ oct_status oct__exchange_round(struct oct__exchange *exchange, uint32_t round, u
     OCT_TRY(oct__gossip_begin(gossip, round, step, is_dense));
     if (mixing == OCT_MIXING_GOSSIP) {
         OCT_TRY(oct__ledger_enter(&exchange->ledger, gossip->mix));
+        OCT_TRY(exchange->across ? oct__across_expect(exchange) : OCT_OK);
     }
     if (exchange->faults) {
         OCT_TRY(oct__faults_begin(exchange->faults, gossip));
@@ -343,8 +364,13 @@ oct_status oct__exchange_round(struct oct__exchange *exchange, uint32_t round, u
     OCT_TRY(oct__gossip_send(gossip));
     if (mixing == OCT_MIXING_AVERAGE) {
         OCT_TRY(count_average(exchange));
+        if (exchange->across) {
+            return oct__across_average(exchange);
+        }
     } else if (exchange->transport->kind->is_by_reference) {
-        OCT_TRY(count_round(exchange));
+        OCT_TRY(exchange->across ? oct__across_send(exchange) : OCT_OK);
+        OCT_TRY(count_round(exchange)); /* while messages travel */
+        OCT_TRY(exchange->across ? oct__across_receive(exchange) : OCT_OK);
     } else {
         OCT_TRY(carry_round(exchange));
     }

@@ -5,6 +5,8 @@
  *
  * In one process the middle three can be left out: a receiver reads the packet where it lies, and
  * only its exact length on the wire is worked out. Both ways give the same bits and the same count.
+ * Where nodes live in several processes, what goes from one to another is carried by their ranks
+ * (across.c).
  */
 #ifndef OCT_TRAIN_EXCHANGE_H
 #define OCT_TRAIN_EXCHANGE_H
@@ -24,6 +26,8 @@ struct oct__exchange {
     struct oct__gossip *gossip;       /* borrowed */
     struct oct__transport *transport; /* owned */
     struct oct__faults *faults;       /* what goes wrong; owned, NULL: nothing */
+    struct oct__ranks *ranks;         /* borrowed */
+    struct oct__across *across;       /* what carrying between them needs; NULL: there is one */
     uint64_t run;                     /* names the run in every message */
     uint64_t dense_bytes;             /* of a message of plain floats */
     struct oct__traffic traffic;
@@ -58,5 +62,28 @@ OCT_MUST_CHECK oct_status oct__exchange_count_other(struct oct__exchange *exchan
 OCT_MUST_CHECK oct_status oct__exchange_round(struct oct__exchange *exchange, uint32_t round,
                                               uint32_t step, int is_dense);
 OCT_MUST_CHECK oct_status oct__exchange_count(struct oct__exchange *exchange);
+
+/* --- several ranks (across.c) ----------------------------------------------------------------- */
+
+/* The exchange's gossip hosts the share of its rank (oct__ranks_first); before the first round. */
+OCT_MUST_CHECK oct_status oct__exchange_join(struct oct__exchange *exchange,
+                                             struct oct__ranks *ranks);
+
+/* Parts of a round: gets ready for what will arrive, before anything is packed; sends what was
+ * packed; takes in what arrives; or the average of all ranks' rows, to the bit what the operation MEAN
+ * makes of them. */
+OCT_MUST_CHECK oct_status oct__across_expect(struct oct__exchange *exchange);
+OCT_MUST_CHECK oct_status oct__across_send(struct oct__exchange *exchange);
+OCT_MUST_CHECK oct_status oct__across_receive(struct oct__exchange *exchange);
+OCT_MUST_CHECK oct_status oct__across_average(struct oct__exchange *exchange);
+void oct__across_destroy(struct oct__exchange *exchange);
+
+/* What exchange.c does for it: the message of an edge as bytes; a message checked, decoded, and put
+ * into the inbox, in place `place` of the packets that have arrived; room for `n_places` of those. */
+OCT_MUST_CHECK oct_status oct__exchange_encode(struct oct__exchange *exchange, int from, int edge,
+                                               uint8_t *bytes, size_t capacity, size_t *length);
+OCT_MUST_CHECK oct_status oct__exchange_deliver(struct oct__exchange *exchange, int from, int edge,
+                                                int place, const uint8_t *bytes, size_t n_bytes);
+OCT_MUST_CHECK oct_status oct__exchange_room(struct oct__exchange *exchange, int n_places);
 
 #endif

@@ -35,21 +35,41 @@ static oct_status hash_average(struct oct_trainer *trainer, char text[OCT_SHA256
  * NODES_MOST. One node is its own average. */
 #define NODES_MOST 64
 
+/* Each rank tests the nodes that it hosts; everybody gets all. */
+/* Up to which node they are tested: `wanted` of them, not counting those that nobody can ask. */
+static int nodes_end(const struct oct_trainer *trainer, int64_t wanted) {
+    int node = 0;
+    while (node < trainer->n_nodes && wanted > 0) {
+        wanted -= !(trainer->away && trainer->away[node]);
+        node++;
+    }
+    return node;
+}
+
 static oct_status test_nodes(struct oct_trainer *trainer, struct oct_result *result) {
     const int64_t wanted = trainer->config->eval_nodes ? trainer->config->eval_nodes : NODES_MOST;
-    const int n = trainer->n_nodes < wanted ? trainer->n_nodes : (int)wanted;
+    const int end = nodes_end(trainer, wanted);
     double sum = 0.0, least = INFINITY, most = -INFINITY;
     int n_tested = 0;
-    for (int node = 0; node < trainer->n_nodes && n_tested < n; node++) {
+    for (int i = 0; i < trainer->n_hosted && trainer->first_node + i < end; i++) {
+        const int node = trainer->first_node + i;
         double loss, own = trainer->test_accuracy;
         if (trainer->away && trainer->away[node]) {
-            continue; /* nobody can ask it */
+            continue;
         }
         if (trainer->n_nodes > 1) {
-            OCT_TRY(oct__cohort_evaluate(trainer->cohort, node, oct__trainer_report_evaluation,
+            OCT_TRY(oct__cohort_evaluate(trainer->cohort, i, oct__trainer_report_evaluation,
                                          trainer, &loss, &own));
         }
         trainer->shown[node].test_accuracy = own;
+    }
+    OCT_TRY(
+        oct__ranks_share(trainer->ranks, trainer->shown, trainer->n_nodes, sizeof *trainer->shown));
+    for (int node = 0; node < end; node++) {
+        const double own = trainer->shown[node].test_accuracy;
+        if (trainer->away && trainer->away[node]) {
+            continue;
+        }
         sum += own;
         least = own < least ? own : least;
         most = own > most ? own : most;
@@ -64,10 +84,14 @@ static oct_status test_nodes(struct oct_trainer *trainer, struct oct_result *res
 
 static oct_status fill_result(struct oct_trainer *trainer, struct oct_result *out) {
     OCT_TRY(oct__exchange_count(trainer->exchange));
+    OCT_TRY(oct__together_sync(trainer));
     if (!trainer->is_evaluated || trainer->evaluated_at != trainer->step + trainer->final_done) {
         OCT_TRY(oct__trainer_evaluate(trainer));
     }
     const struct oct__traffic *all = &trainer->exchange->traffic, *last = &trainer->final_traffic;
+    uint64_t bytes[2] = {trainer->cohort->workspace_bytes + trainer->gossip->workspace_bytes,
+                         trainer->cohort->state_bytes + trainer->gossip->state_bytes};
+    OCT_TRY(oct__ranks_count(trainer->ranks, bytes, 2));
     struct oct_result result = {
         .accuracy = trainer->test_accuracy,
         .loss = trainer->test_loss,
@@ -84,8 +108,8 @@ static oct_status fill_result(struct oct_trainer *trainer, struct oct_result *ou
             trainer->train_seconds > 0 ? trainer->gossip_seconds / trainer->train_seconds : 0,
         .epochs = trainer->epochs_done,
         .n_parameters = (int64_t)oct__row_count(&trainer->graph.params),
-        .workspace_bytes = trainer->cohort->workspace_bytes + trainer->gossip->workspace_bytes,
-        .state_bytes = trainer->cohort->state_bytes + trainer->gossip->state_bytes,
+        .workspace_bytes = bytes[0],
+        .state_bytes = bytes[1],
         .has_faults = trainer->has_faults,
     };
     if (trainer->exchange->faults) {
@@ -105,7 +129,7 @@ oct_status oct_trainer_result(struct oct_trainer *trainer, struct oct_result *ou
     trainer->hooks.progress = NULL; /* it may still ask to stop */
     oct_status status = fill_result(trainer, out);
     trainer->hooks.progress = progress;
-    return status;
+    return oct__ranks_leave(trainer->ranks, status);
 }
 
 void oct_trainer_watch(struct oct_trainer *trainer) {
@@ -174,6 +198,7 @@ static oct_status whole_init(const struct oct_graph *graph, struct whole *whole)
                                          "parameters and statistics", &memory);
     if (status != OCT_OK) {
         whole_fini(whole);
+        memset(whole, 0, sizeof *whole);
         return status;
     }
     whole->values = memory;
@@ -198,13 +223,18 @@ oct_status oct_trainer_save_as(struct oct_trainer *trainer, const char *path,
     struct whole whole;
     double distance;
     OCT_TRY(whole_init(&trainer->graph, &whole));
+    OCT_TRY_TO(out, oct__together_sync(trainer));
     OCT_TRY_TO(out, oct__cohort_average(cohort, trainer->gossip->u, NULL, &distance));
     OCT_TRY_TO(out, oct__cohort_read_average(cohort, OCT_HOME_PARAM, whole.values));
     OCT_TRY_TO(out, oct__cohort_read_average(cohort, OCT_HOME_STAT, whole.stats));
-    status = oct__model_save(path, form, trainer->graph.recipe.weights, &whole.row, whole.values);
+    if (trainer->ranks->rank == 0) {
+        status =
+            oct__model_save(path, form, trainer->graph.recipe.weights, &whole.row, whole.values);
+    }
+    status = oct__ranks_agree(trainer->ranks, status);
 out:
     whole_fini(&whole);
-    return status;
+    return oct__ranks_leave(trainer->ranks, status);
 }
 
 oct_status oct_trainer_save(struct oct_trainer *trainer, const char *path) {
@@ -219,8 +249,8 @@ oct_status oct_trainer_load(struct oct_trainer *trainer, const char *path) {
     }
     oct_status status;
     struct oct__cohort *cohort = trainer->cohort;
-    struct whole whole;
-    OCT_TRY(whole_init(&trainer->graph, &whole));
+    struct whole whole = {.values = NULL};
+    OCT_TRY_TO(out, whole_init(&trainer->graph, &whole));
     OCT_TRY_TO(out, oct__model_load(path, &whole.row, whole.values));
     OCT_TRY_TO(out, oct__cohort_write(cohort, OCT_HOME_PARAM, whole.values));
     OCT_TRY_TO(out, oct__cohort_write(cohort, OCT_HOME_STAT, whole.stats));
@@ -230,5 +260,5 @@ oct_status oct_trainer_load(struct oct_trainer *trainer, const char *path) {
     trainer->is_evaluated = 0;
 out:
     whole_fini(&whole);
-    return status;
+    return oct__ranks_agree(trainer->ranks, status);
 }

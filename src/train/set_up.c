@@ -141,7 +141,10 @@ static oct_status make_cohort(struct oct_trainer *trainer, const struct oct_conf
         .graph = &trainer->graph,
         .train = trainer->train,
         .test = trainer->test,
-        .n_nodes = trainer->n_nodes,
+        .n_nodes = trainer->n_hosted,
+        .ranks = trainer->ranks,
+        .first_node = trainer->first_node,
+        .n_total = trainer->n_nodes,
         .n_threads = trainer->n_threads,
         .batch = trainer->batch,
         .pad = strcmp(config->augment, "crop-flip") == 0 ? CROP_PAD : 0,
@@ -255,10 +258,12 @@ static oct_status make_gossip(struct oct_trainer *trainer, const struct oct_conf
         .n_spans = params->n_items,
         .n_elements = params->n_elements,
         .n_nodes = trainer->n_nodes,
+        .first_node = trainer->first_node,
+        .n_hosted = trainer->n_hosted,
         .n_threads = trainer->n_threads,
         .seed = (uint64_t)config->seed,
         .has_dense_rounds = trainer->compensation > 0 || trainer->n_final > 0,
-        .has_two_ends = strcmp(config->transport, "inproc") != 0,
+        .has_two_ends = strcmp(config->transport, "loopback") == 0,
         .has_faults = trainer->has_faults,
         .x = oct__cohort_x(trainer->cohort),
     };
@@ -271,8 +276,9 @@ static oct_status make_gossip(struct oct_trainer *trainer, const struct oct_conf
     }
     oct__free(spans);
     OCT_TRY(status);
-    return oct__exchange_create(trainer->gossip, config->transport, run_number(config),
-                                &trainer->exchange);
+    OCT_TRY(oct__exchange_create(trainer->gossip, config->transport, run_number(config),
+                                 &trainer->exchange));
+    return oct__exchange_join(trainer->exchange, trainer->ranks);
 }
 
 /* Before anything is opened, and once more when it is known how many steps there are. */
@@ -300,17 +306,29 @@ static oct_status count_steps(struct oct_trainer *trainer) {
     return OCT_OK;
 }
 
-oct_status oct__trainer_set_up(struct oct_trainer *trainer, const struct oct_config *config) {
-    OCT_TRY(oct_config_copy(config, &trainer->config));
-    config = trainer->config;
-    if (config->resume[0]) { /* the options are those of the run that goes on */
-        OCT_TRY(oct_config_resume(trainer->config, config->resume));
-    }
-    OCT_TRY(oct__config_check(config));
-    OCT_TRY(oct__schedule_read(config->schedule, &trainer->schedule));
-    int n_threads = config->threads ? (int)config->threads : oct__parallel_width();
-    trainer->n_threads = n_threads < OCT_PARALLEL_MOST ? n_threads : OCT_PARALLEL_MOST;
+/* Which nodes this rank hosts, and on how many threads: ranks that share cores share them out. */
+static oct_status take_share(struct oct_trainer *trainer, const struct oct_config *config) {
+    const struct oct__ranks *ranks = trainer->ranks;
     trainer->n_nodes = (int)config->nodes;
+    if (ranks->n_ranks > trainer->n_nodes) {
+        OCT_FAIL(INVALID,
+                 "%d ranks for %d nodes: a rank hosts at least one; start %d (mpirun -n %d), or "
+                 "train more nodes (nodes)",
+                 ranks->n_ranks, trainer->n_nodes, trainer->n_nodes, trainer->n_nodes);
+    }
+    trainer->first_node = oct__ranks_first(trainer->n_nodes, ranks->n_ranks, ranks->rank);
+    trainer->n_hosted =
+        oct__ranks_first(trainer->n_nodes, ranks->n_ranks, ranks->rank + 1) - trainer->first_node;
+    const int width = oct__parallel_width(), own = width / ranks->n_sharing;
+    int n_threads = config->threads ? (int)config->threads : own > 0 ? own : 1;
+    trainer->n_threads = n_threads < OCT_PARALLEL_MOST ? n_threads : OCT_PARALLEL_MOST;
+    return OCT_OK;
+}
+
+/* What a rank does by itself. */
+static oct_status set_up(struct oct_trainer *trainer, const struct oct_config *config) {
+    OCT_TRY(take_share(trainer, config));
+    OCT_TRY(oct__schedule_read(config->schedule, &trainer->schedule));
     trainer->batch = (int)config->batch;
     trainer->n_epochs = (int)config->epochs;
     trainer->rate = config->lr;
@@ -331,8 +349,33 @@ oct_status oct__trainer_set_up(struct oct_trainer *trainer, const struct oct_con
     OCT_TRY(oct__alloc_array((size_t)trainer->n_nodes, sizeof *trainer->nodes, "results", &memory));
     trainer->nodes = memory;
     OCT_TRY(oct__nodes_make(trainer));
-    OCT_TRY(config->resume[0] ? oct__trainer_resume(trainer, config->resume) : OCT_OK);
-    return config->checkpoint[0]
-               ? oct__checkpoint_prepare(config->checkpoint, (uint64_t)trainer->step)
-               : OCT_OK;
+    return config->resume[0] ? oct__trainer_resume(trainer, config->resume) : OCT_OK;
+}
+
+/* The options are those of the run that goes on, if one does. */
+static oct_status complete(struct oct_trainer *trainer) {
+    struct oct_config *config = trainer->config;
+    if (config->resume[0]) {
+        OCT_TRY(oct_config_resume(config, config->resume));
+    }
+    return oct__config_check(config);
+}
+
+/* Ranks learn of each other's failures where they come together, so a rank that has failed goes there,
+ * too. */
+oct_status oct__trainer_set_up(struct oct_trainer *trainer, const struct oct_config *given) {
+    trainer->ranks = oct__ranks_alone();
+    OCT_TRY(oct_config_copy(given, &trainer->config));
+    oct_status status = complete(trainer);
+    char detail[OCT_DETAIL_BYTES];
+    oct__detail_take(detail);
+    const struct oct_config *config = trainer->config;
+    OCT_TRY(oct__transport_join(config->transport, &trainer->ranks));
+    oct__detail_give(detail);
+    if (status == OCT_OK) {
+        status = set_up(trainer, config);
+    }
+    OCT_TRY(oct__ranks_agree(trainer->ranks, status));
+    OCT_TRY(oct__ranks_agree(trainer->ranks, oct__together_compare(trainer, run_number(config))));
+    return config->checkpoint[0] ? oct__together_folder(trainer, config->checkpoint) : OCT_OK;
 }

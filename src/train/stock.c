@@ -45,32 +45,33 @@ struct place {
 };
 
 static void set_place(struct place *place, const char *name, const struct oct__row *row,
-                      void *first, int node) {
+                      void *first, int index) {
     snprintf(place->name, sizeof place->name, "%s", name);
     place->row = row;
-    place->at = (char *)first + (size_t)node * row->n_elements * sizeof(float);
+    place->at = index < 0 ? NULL : (char *)first + (size_t)index * row->n_elements * sizeof(float);
 }
 
-/* Row `index` of a node; 0 past the end. */
+/* Row `index` of a node; 0 past the end. Those of a node that another rank hosts are nowhere. */
 static int place_at(const struct oct_trainer *trainer, int node, int index, struct place *out) {
     const struct oct__cohort *cohort = trainer->cohort;
     const struct oct__gossip *gossip = trainer->gossip;
     const struct oct__row *params = &trainer->graph.params;
+    const int at = oct__gossip_hosts(gossip, node) ? node - trainer->first_node : -1;
     if (index-- == 0) {
-        set_place(out, "x", params, oct__cohort_x(cohort), node);
+        set_place(out, "x", params, oct__cohort_x(cohort), at);
         return 1;
     }
     if (index-- == 0) {
-        set_place(out, "momentum", params, cohort->state[OCT_HOME_MOMENTUM], node);
+        set_place(out, "momentum", params, cohort->state[OCT_HOME_MOMENTUM], at);
         return 1;
     }
     if (trainer->graph.stats.n_items > 0 && index-- == 0) {
-        set_place(out, "statistics", &trainer->graph.stats, cohort->state[OCT_HOME_STAT], node);
+        set_place(out, "statistics", &trainer->graph.stats, cohort->state[OCT_HOME_STAT], at);
         return 1;
     }
     for (int memory = 0; memory < OCT_MEMORY_COUNT; memory++) {
         if (gossip->memory[memory] && index-- == 0) {
-            set_place(out, oct__memory_name[memory], params, gossip->memory[memory], node);
+            set_place(out, oct__memory_name[memory], params, gossip->memory[memory], at);
             return 1;
         }
     }
@@ -147,8 +148,10 @@ static oct_status shelf_write(void *context, int node, const char *name, const s
     if (edge_of(trainer, name, &to)) {
         struct oct__edge_replica *replica;
         OCT_TRY(oct__gossip_replica(trainer->gossip, node, to, &replica));
-        OCT_TRY(engine->write(engine, replica->own, values, bytes));
-        return replica->theirs == replica->own
+        if (replica->own) {
+            OCT_TRY(engine->write(engine, replica->own, values, bytes));
+        }
+        return !replica->theirs || replica->theirs == replica->own
                    ? OCT_OK
                    : engine->write(engine, replica->theirs, values, bytes);
     }
@@ -158,6 +161,14 @@ static oct_status shelf_write(void *context, int node, const char *name, const s
     return engine->write(engine, place.at, values, bytes);
 }
 
+/* Of a node that another rank hosts, what nodes here know of it. */
+static int shelf_wanted(void *context, int node, const char *name) {
+    const struct oct_trainer *trainer = context;
+    int to;
+    return oct__gossip_hosts(trainer->gossip, node) ||
+           (edge_of(trainer, name, &to) && oct__gossip_hosts(trainer->gossip, to));
+}
+
 /* --- numbers --------------------------------------------------------------------------------- */
 
 static struct oct__stock stock_of(struct oct_trainer *trainer) {
@@ -165,6 +176,11 @@ static struct oct__stock stock_of(struct oct_trainer *trainer) {
         .config = trainer->config,
         .step = (uint64_t)trainer->step,
         .n_nodes = trainer->n_nodes,
+        .ranks = trainer->ranks,
+        .first_node = trainer->first_node,
+        .n_hosted = trainer->n_hosted,
+        .reads_others = oct__gossip_is_by_edge(trainer->gossip),
+        .wanted = shelf_wanted,
         .context = trainer,
         .shelf = shelf_at,
         .read = shelf_read,
@@ -248,7 +264,9 @@ static oct_status resume(struct oct_trainer *trainer, const struct oct__manifest
     OCT_TRY(oct__checkpoint_load(manifest, &stock));
     OCT_TRY(oct__absence_take(trainer, manifest));
     OCT_TRY(oct__nodes_take(trainer, manifest));
-    return oct__cohort_settle(trainer->cohort, (uint32_t)trainer->step, 0.0F, trainer->gossip->u);
+    oct__together_begin(trainer);
+    return oct__cohort_settle(trainer->cohort, (uint32_t)trainer->step, 0.0F,
+                              trainer->gossip->u + trainer->first_node);
 }
 
 oct_status oct__trainer_resume(struct oct_trainer *trainer, const char *folder) {

@@ -46,6 +46,7 @@ void oct_trainer_destroy(struct oct_trainer *trainer) {
     oct__free(trainer->nodes);
     oct__nodes_free(trainer);
     oct__absence_free(trainer);
+    oct__together_free(trainer);
     oct__free(trainer);
 }
 
@@ -68,10 +69,16 @@ static double seconds_left(const struct oct_trainer *trainer) {
 
 oct_status oct__trainer_report(struct oct_trainer *trainer, enum oct_phase phase, int64_t at,
                                int64_t most) {
-    if (!trainer->hooks.progress) {
+    const int is_alone = trainer->ranks->n_ranks == 1;
+    const int is_heard = trainer->hooks.progress && trainer->ranks->rank == 0;
+    if (is_alone && !is_heard) {
         return OCT_OK;
     }
-    const double samples = (double)trainer->epoch_samples;
+    const struct oct__together *own = &trainer->together;
+    const int is_own = own->n_steps > 0; /* figures of all nodes come when ranks are together */
+    const double samples = (double)(is_own ? own->samples : trainer->epoch_samples);
+    const double loss = is_own ? own->loss : trainer->epoch_loss;
+    const double hits = (double)(is_own ? own->hits : trainer->epoch_hits);
     struct oct_progress progress = {
         .phase = phase,
         .epoch = trainer->epochs_done + (phase == OCT_PHASE_EPOCH_END ? 0 : 1),
@@ -80,8 +87,8 @@ oct_status oct__trainer_report(struct oct_trainer *trainer, enum oct_phase phase
         .n_steps = trainer->epoch_steps * trainer->n_epochs,
         .epoch_step = at,
         .epoch_steps = most,
-        .loss = samples > 0 ? trainer->epoch_loss / samples : 0,
-        .accuracy = samples > 0 ? 100.0 * (double)trainer->epoch_hits / samples : 0,
+        .loss = samples > 0 ? loss / samples : 0,
+        .accuracy = samples > 0 ? 100.0 * hits / samples : 0,
         .learning_rate = trainer->last_rate,
         .samples_per_s = oct__trainer_samples_per_s(trainer),
         .seconds = trainer->seconds + oct__seconds() - trainer->started,
@@ -91,7 +98,11 @@ oct_status oct__trainer_report(struct oct_trainer *trainer, enum oct_phase phase
         .consensus_distance = trainer->distance,
         .bytes_sent = trainer->exchange->traffic.bytes,
     };
-    if (trainer->hooks.progress(&progress, trainer->hooks.progress_context)) {
+    int stops = is_heard && trainer->hooks.progress(&progress, trainer->hooks.progress_context);
+    if (!is_alone) {
+        return oct__together_stop(trainer, phase, at == most, stops);
+    }
+    if (stops) {
         OCT_FAIL(CANCELLED, "stopped after step %lld of %lld", (long long)progress.step,
                  (long long)progress.n_steps);
     }
@@ -128,17 +139,14 @@ oct_status oct__trainer_step(struct oct_trainer *trainer) {
     trainer->cohort->watch = trainer->watches && (trainer->step + 1) % trainer->epoch_steps == 0;
     const uint32_t step = (uint32_t)trainer->step;
     const float rate = (float)trainer->last_rate;
+    const double *weights = trainer->gossip->u + trainer->first_node;
     OCT_TRY(oct__absence_begin(trainer));
-    OCT_TRY(oct__cohort_step(trainer->cohort, step, rate, trainer->nodes));
+    OCT_TRY(oct__cohort_step(trainer->cohort, step, rate, trainer->nodes + trainer->first_node));
     OCT_TRY(gossip(trainer, trainer->step));
-    OCT_TRY(oct__cohort_settle(trainer->cohort, step, rate, trainer->gossip->u));
+    OCT_TRY(oct__cohort_settle(trainer->cohort, step, rate, weights));
     OCT_TRY(oct__absence_end(trainer));
     trainer->has_watched |= trainer->cohort->watch;
-    for (int node = 0; node < trainer->n_nodes; node++) {
-        trainer->epoch_loss += trainer->nodes[node].loss * trainer->batch;
-        trainer->epoch_hits += trainer->nodes[node].n_hits;
-    }
-    oct__nodes_add_step(trainer);
+    OCT_TRY(oct__together_step(trainer));
     int64_t samples = (int64_t)trainer->batch * oct__absence_present(trainer);
     trainer->epoch_samples += samples;
     trainer->samples_seen += samples;
@@ -157,8 +165,8 @@ static oct_status final_rounds(struct oct_trainer *trainer) {
         const int64_t round = oct__trainer_rounds(trainer) + trainer->final_done;
         OCT_TRY(
             oct__exchange_round(trainer->exchange, (uint32_t)round, (uint32_t)trainer->step, 1));
-        OCT_TRY(
-            oct__cohort_settle(trainer->cohort, (uint32_t)trainer->step, 0.0F, trainer->gossip->u));
+        OCT_TRY(oct__cohort_settle(trainer->cohort, (uint32_t)trainer->step, 0.0F,
+                                   trainer->gossip->u + trainer->first_node));
         const struct oct__traffic *now = &trainer->exchange->traffic;
         trainer->final_traffic.messages += now->messages - before.messages;
         trainer->final_traffic.bytes += now->bytes - before.bytes;
@@ -174,6 +182,7 @@ static oct_status final_rounds(struct oct_trainer *trainer) {
 
 oct_status oct__trainer_evaluate(struct oct_trainer *trainer) {
     double begun = oct__seconds();
+    OCT_TRY(oct__together_sync(trainer));
     OCT_TRY(oct__cohort_average(trainer->cohort, trainer->gossip->u, trainer->distances,
                                 &trainer->distance));
     OCT_TRY(oct__cohort_evaluate(trainer->cohort, -1, oct__trainer_report_evaluation, trainer,
@@ -194,6 +203,8 @@ static oct_status run_epoch(struct oct_trainer *trainer) {
     if (done == 0) {
         trainer->epoch_loss = 0;
         trainer->epoch_hits = trainer->epoch_samples = 0;
+        trainer->together.loss = 0;
+        trainer->together.hits = trainer->together.samples = 0;
         oct__nodes_begin_epoch(trainer);
     }
     for (int64_t i = done; i < trainer->epoch_steps; i++) {
@@ -229,6 +240,7 @@ static oct_status keep(struct oct_trainer *trainer, oct_status status) {
     char why[OCT_DETAIL_BYTES];
     oct__detail_take(why);
     OCT_TRY(oct__exchange_count(trainer->exchange));
+    OCT_TRY(oct__together_sync(trainer));
     OCT_TRY(oct__trainer_keep(trainer, config->checkpoint));
     oct__detail_give(why);
     return status;
@@ -246,12 +258,14 @@ oct_status oct_trainer_run(struct oct_trainer *trainer) {
         OCT_FAIL(INVALID, "running needs a trainer");
     }
     trainer->started = oct__seconds();
-    oct_status status = OCT_OK;
+    uint64_t watches = trainer->watches != 0; /* anybody's wish is everybody's work */
+    oct_status status = oct__ranks_count(trainer->ranks, &watches, 1);
+    trainer->watches = watches > 0;
     while (status == OCT_OK && trainer->epochs_done < trainer->n_epochs) {
         status = run_epoch(trainer);
         count_seconds(trainer);
         status = keep(trainer, status);
         count_seconds(trainer);
     }
-    return status;
+    return oct__ranks_leave(trainer->ranks, status);
 }

@@ -3,6 +3,7 @@
  *
  *     set_up.c    everything a run needs, from its configuration
  *     trainer.c   running: steps, rounds, epochs
+ *     together.c  what several ranks settle among themselves: figures, and when to stop
  *     nodes.c     each node's own figures, and those of the edges between them
  *     result.c    what came out; the average model as a file
  *     stock.c     checkpoints: what a run consists of
@@ -24,6 +25,16 @@ struct oct__node_sum {
     int64_t n_hits;
 };
 
+/* What a rank has counted and the others do not know yet (together.c). */
+struct oct__together {
+    struct oct__node_step *steps; /* [n_steps][n_hosted] results since ranks were last together */
+    size_t n_steps, capacity;
+    double loss; /* of this epoch's steps, hosted nodes alone: what progress shows meanwhile */
+    int64_t hits, samples;
+    struct oct__traffic traffic, final_traffic; /* what all together had then */
+    int wants_stop, is_stopping, is_awaited;
+};
+
 struct oct_trainer {
     struct oct_hooks hooks;
     struct oct_config *config; /* its own copy */
@@ -40,21 +51,25 @@ struct oct_trainer {
     struct oct_topology *topology; /* NULL: nobody talks */
     struct oct__gossip *gossip;
     struct oct__exchange *exchange;
+    struct oct__ranks *ranks; /* borrowed */
+    int first_node, n_hosted; /* this rank's share of the nodes; all where there is one rank */
+    struct oct__together together;
     struct oct__schedule schedule;
     int n_nodes, n_threads, batch, n_epochs;
     double rate;
     int64_t epoch_steps;
-    int64_t gossip_every;         /* steps from round to round */
-    int64_t compensation;         /* last rounds of training that are dense */
-    int n_final;                  /* dense rounds after training */
-    int has_faults;               /* the option fault names some */
-    struct oct__node_step *nodes; /* [n_nodes] results of the last step */
-    struct oct__node_sum *sums;   /* [n_nodes] of this epoch's steps */
-    struct oct_node *shown;       /* [n_nodes] what oct_trainer_node tells */
-    double *distances;            /* [n_nodes] from the average model, at the last evaluation */
-    int watches, has_watched;     /* quantizers are watched, and have been */
-    unsigned char *away;          /* [n_nodes] in this step; NULL: nobody ever is */
-    char *away_rows;              /* what those nodes had before it */
+    int64_t gossip_every; /* steps from round to round */
+    int64_t compensation; /* last rounds of training that are dense */
+    int n_final;          /* dense rounds after training */
+    int has_faults;       /* the option fault names some */
+    struct oct__node_step
+        *nodes;                 /* [n_nodes] results of the last step; hosted ones are up to date */
+    struct oct__node_sum *sums; /* [n_nodes] of this epoch's steps */
+    struct oct_node *shown;     /* [n_nodes] what oct_trainer_node tells */
+    double *distances;          /* [n_nodes] from the average model, at the last evaluation */
+    int watches, has_watched;   /* quantizers are watched, and have been */
+    unsigned char *away;        /* [n_nodes] in this step; NULL: nobody ever is */
+    char *away_rows;            /* what those nodes had before it */
 
     /* where the run stands: all of it goes into a checkpoint */
     int64_t step; /* next to do */
@@ -81,6 +96,26 @@ OCT_MUST_CHECK oct_status oct__trainer_set_up(struct oct_trainer *trainer,
 
 /* One step of every node, with its round of gossip. */
 OCT_MUST_CHECK oct_status oct__trainer_step(struct oct_trainer *trainer);
+
+/* Several ranks (together.c). What a step found out is added up: at once where there is one rank, else
+ * when they are next together. */
+OCT_MUST_CHECK oct_status oct__together_step(struct oct_trainer *trainer);
+
+/* All ranks come here, and then know what each has counted: losses and hits in step and node order,
+ * push-sum weights, traffic, watched quantizers. Nothing to do where there is one rank. */
+OCT_MUST_CHECK oct_status oct__together_sync(struct oct_trainer *trainer);
+
+/* What was counted so far is known to all: at the start, and after a checkpoint was read. */
+void oct__together_begin(struct oct_trainer *trainer);
+
+/* Whether to stop: rank 0 decides, and all stop after the same step. `wish` is its caller's. */
+OCT_MUST_CHECK oct_status oct__together_stop(struct oct_trainer *trainer, enum oct_phase phase,
+                                             int is_last, int wish);
+
+/* Before the first step: every rank has the same run, and all see the same folder of checkpoints. */
+OCT_MUST_CHECK oct_status oct__together_compare(struct oct_trainer *trainer, uint64_t run);
+OCT_MUST_CHECK oct_status oct__together_folder(struct oct_trainer *trainer, const char *folder);
+void oct__together_free(struct oct_trainer *trainer);
 
 /* Each node's figures (nodes.c): room for them; an epoch's sums begin; a step is added to them; what
  * an evaluation found out; an epoch has ended, and its sums are what is told from now on. */
@@ -121,7 +156,8 @@ OCT_MUST_CHECK oct_status oct__absence_take(struct oct_trainer *trainer,
 /* Brings the test figures up to date. */
 OCT_MUST_CHECK oct_status oct__trainer_evaluate(struct oct_trainer *trainer);
 
-/* Tells the caller where the run stands; CANCELLED when it wants to stop. `context` is the trainer;
+/* Tells the caller where the run stands, rank 0's where there are several; CANCELLED when it wants to
+ * stop. `context` is the trainer;
  * nonzero stops, for oct__cohort_evaluate. */
 OCT_MUST_CHECK oct_status oct__trainer_report(struct oct_trainer *trainer, enum oct_phase phase,
                                               int64_t at, int64_t most);

@@ -17,14 +17,38 @@ const struct oct_transport_kind *oct__transport_at(int index) {
     return oct__choice_at(kinds, OCT_COUNT_OF(kinds) - 1, index);
 }
 
-oct_status oct__transport_open(const char *name, int n_nodes, struct oct__transport **out) {
+static oct_status find(const char *name, const struct oct_transport_kind **out) {
     const void *found;
     const char *options;
     OCT_TRY(oct__choose("transport", name, kinds, &found, &options));
-    const struct oct_transport_kind *kind = found;
     if (options) {
         OCT_FAIL(INVALID, "transport '%s': it takes no options", name);
     }
+    *out = found;
+    return OCT_OK;
+}
+
+oct_status oct__transport_join(const char *name, struct oct__ranks **out) {
+    const struct oct_transport_kind *kind;
+    OCT_TRY(find(name, &kind));
+    if (kind->join) {
+        return kind->join(out);
+    }
+    *out = oct__ranks_alone();
+    return OCT_OK;
+}
+
+oct_status oct_ranks_join(const char *transport) {
+    struct oct__ranks *ranks;
+    if (!transport) {
+        OCT_FAIL(INVALID, "joining ranks needs the name of a transport");
+    }
+    return oct__transport_join(transport, &ranks);
+}
+
+oct_status oct__transport_open(const char *name, int n_nodes, struct oct__transport **out) {
+    const struct oct_transport_kind *kind;
+    OCT_TRY(find(name, &kind));
     OCT_TRY(kind->open(n_nodes, out));
     (*out)->kind = kind;
     return OCT_OK;

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ranks.c - the same run in one process and over ranks: for every algorithm, dense and with top-k, in both
+ * precisions, on a graph that stays and one that changes, the same model and the same figures.
+ *
+ *     ranks write FILE            in one process, on 1 and 2 threads: a line for each run
+ *     ranks compare FILE          over the ranks of mpirun: the same lines
+ *     ranks stop FOLDER SEED      some of the runs, with checkpoints: goes on from there if there are any,
+ *                                 and stops after some reports
+ *     ranks finish FILE FOLDER    goes on to the end: the same lines
+ *
+ * The last two work in one process, too (as `solo-stop`, `solo-finish`). Starting MPI takes longer than such
+ * a run, so one program does all of them. Whatever a rank finds wrong it prints, and exits with 1.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <octet/octet.h>
+#include <octet/trainer.h>
+
+#include "gossip/gossip.h"
+
+/* What a run is about. Runs to be stopped are every seventh, which has all of these in the end. */
+struct trial {
+    const char *algorithm, *compress, *precision, *topology;
+    int number;
+};
+
+#define STOPPED_EVERY 7
+#define LINE_BYTES 512
+
+static int rank;
+
+static void expect(oct_status status, const char *what) {
+    if (status != OCT_OK) {
+        printf("rank %d: %s: %s: %s\n", rank, what, oct_status_name(status), oct_last_error());
+        fflush(stdout);
+        exit(1);
+    }
+}
+
+static int trial_at(int number, struct trial *out) {
+    static const char *const compressors[] = {"none", "topk:0.9,values=int8"};
+    static const char *const precisions[] = {"fp32", "int8"};
+    static const char *const topologies[] = {"directed-ring", "one-peer-exponential"};
+    const struct oct_algorithm_kind *algorithm = oct__algorithm_at(number / 8);
+    if (!algorithm) {
+        return 0;
+    }
+    *out = (struct trial){algorithm->plugin.name, compressors[number / 4 % 2],
+                          precisions[number / 2 % 2], topologies[number % 2], number};
+    return 1;
+}
+
+static struct oct_config *configure(const struct trial *trial, const char *transport,
+                                    int n_threads) {
+    struct oct_config *config = NULL;
+    char threads[16];
+    snprintf(threads, sizeof threads, "%d", n_threads);
+    const char *const pairs[][2] = {
+        {"model", "resnet20:width=2,blocks=1"},
+        {"data", "synthetic:samples=280,size=6,classes=4"},
+        {"test-samples", "70"}, /* three batches, the last of them short */
+        {"samples", "48"},
+        {"nodes", "8"},
+        {"batch", "2"},
+        {"epochs", "3"},
+        {"norm", trial->number % 4 == 1 ? "range-batchnorm" : "groupnorm"},
+        {"momentum", trial->number % 3 ? "qgm" : "local"},
+        {"compensation-rounds", strcmp(trial->algorithm, "sc-sparse-push") == 0 ? "2" : "0"},
+        {"final-gossip", "2"},
+        {"algorithm", trial->algorithm},
+        {"compress", trial->compress},
+        {"precision", trial->precision},
+        {"topology", trial->topology},
+        {"transport", transport},
+        {"threads", threads},
+    };
+    expect(oct_config_create(&config), "a configuration");
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        expect(oct_config_set(config, pairs[i][0], pairs[i][1]), pairs[i][0]);
+    }
+    return config;
+}
+
+/* --- a run's line ----------------------------------------------------------------------------- */
+
+static uint64_t mixed(uint64_t hash, const void *bytes, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        hash = (hash ^ ((const uint8_t *)bytes)[i]) * 0x100000001b3U; /* FNV-1a */
+    }
+    return hash;
+}
+
+/* Every node's and every edge's figures, and those of the quantizers. */
+static uint64_t figures(const struct oct_trainer *trainer) {
+    uint64_t hash = 0xcbf29ce484222325U;
+    struct oct_node node;
+    struct oct_traffic edge;
+    struct oct_quantizer quantizer;
+    for (int i = 0; oct_trainer_node(trainer, i, &node) == OCT_OK; i++) {
+        const double values[] = {node.loss, node.accuracy, node.consensus_distance,
+                                 node.test_accuracy, (double)node.bytes_sent};
+        hash = mixed(hash, values, sizeof values);
+    }
+    for (int i = 0; oct_trainer_edge(trainer, i, &edge) == OCT_OK; i++) {
+        const uint64_t values[] = {(uint64_t)edge.from, (uint64_t)edge.to, edge.bytes,
+                                   edge.messages};
+        hash = mixed(hash, values, sizeof values);
+    }
+    for (int i = 0; oct_trainer_quantizer(trainer, i, &quantizer) == OCT_OK; i++) {
+        const double values[] = {quantizer.clipped, quantizer.zero, quantizer.scale};
+        hash = mixed(hash, values, sizeof values);
+    }
+    return hash;
+}
+
+static void describe(struct oct_trainer *trainer, const struct trial *trial,
+                     char line[LINE_BYTES]) {
+    struct oct_result r;
+    expect(oct_trainer_result(trainer, &r), "the result");
+    snprintf(line, LINE_BYTES,
+             "%d %s %s %s %s: %s loss %a, %a accuracy %a, %a consensus %a bytes %llu %llu %llu "
+             "messages %llu epochs %d figures %016llx\n",
+             trial->number, trial->algorithm, trial->compress, trial->precision, trial->topology,
+             r.model_sha256, r.loss, r.train_loss, r.accuracy, r.accuracy_nodes,
+             r.consensus_distance, (unsigned long long)r.bytes_sent,
+             (unsigned long long)r.bytes_final, (unsigned long long)r.bytes_dense,
+             (unsigned long long)r.messages, r.epochs, (unsigned long long)figures(trainer));
+}
+
+static int stop_at(const struct oct_progress *progress, void *context) {
+    int *reports = context;
+    (void)progress;
+    return --*reports == 0;
+}
+
+/* Runs to the end and writes the line, or until `reports` (not 0) have come in. */
+static void run(const struct trial *trial, struct oct_config *config, int reports,
+                char line[LINE_BYTES]) {
+    struct oct_trainer *trainer = NULL;
+    const struct oct_hooks hooks = {.progress = stop_at, .progress_context = &reports};
+    expect(oct_trainer_create(config, &hooks, &trainer), "a trainer");
+    rank = oct_ranks_here(NULL);
+    if (rank == 0) {
+        oct_trainer_watch(trainer); /* as whoever keeps the record does */
+    }
+    const int stops = reports > 0;
+    oct_status status = oct_trainer_run(trainer);
+    if (!stops || status != OCT_STATUS_CANCELLED) {
+        expect(status, "the run");
+        describe(trainer, trial, line);
+    }
+    oct_trainer_destroy(trainer);
+    oct_config_destroy(config);
+}
+
+/* --- the modes -------------------------------------------------------------------------------- */
+
+static FILE *opened(const char *path, const char *mode) {
+    FILE *file = fopen(path, mode);
+    if (!file) {
+        perror(path);
+        exit(1);
+    }
+    return file;
+}
+
+static int write_lines(const char *path) {
+    FILE *file = opened(path, "w");
+    struct trial trial;
+    int n = 0, n_different = 0;
+    for (; trial_at(n, &trial); n++) {
+        char one[LINE_BYTES], two[LINE_BYTES];
+        run(&trial, configure(&trial, "inproc", 1), 0, one);
+        run(&trial, configure(&trial, "inproc", 2), 0, two);
+        if (strcmp(one, two) != 0) {
+            printf("1 thread:  %s2 threads: %s", one, two);
+            n_different++;
+        }
+        fputs(one, file);
+    }
+    fclose(file);
+    printf("%d runs in one process: %d differ between 1 and 2 threads\n", n, n_different);
+    return n_different > 0 || n == 0;
+}
+
+/* The line of a run in the file, which has them in order. */
+static void expected_line(const char *path, int number, char line[LINE_BYTES]) {
+    FILE *file = opened(path, "r");
+    for (int i = 0; i <= number; i++) {
+        if (!fgets(line, LINE_BYTES, file)) {
+            printf("%s has no run %d\n", path, number);
+            exit(1);
+        }
+    }
+    fclose(file);
+}
+
+static int differs(const char *path, int number, const char *line) {
+    char expected[LINE_BYTES];
+    expected_line(path, number, expected);
+    if (strcmp(expected, line) == 0) {
+        return 0;
+    }
+    printf("expected:  %srank %d has: %s", expected, rank, line);
+    return 1;
+}
+
+static int compare(const char *path) {
+    struct trial trial;
+    int n = 0, n_different = 0;
+    for (; trial_at(n, &trial); n++) {
+        char line[LINE_BYTES];
+        run(&trial, configure(&trial, "mpi", 1), 0, line);
+        n_different += differs(path, n, line);
+    }
+    if (rank == 0) {
+        printf("%d runs over ranks: %d differ\n", n, n_different);
+    }
+    return n_different > 0 || n == 0;
+}
+
+/* Goes on with the runs to be stopped. Where they stand is in FOLDER/NUMBER. */
+static int go_on(const char *path, const char *folder, const char *transport, unsigned seed) {
+    struct trial trial;
+    int n_runs = 0, n_different = 0;
+    for (int n = 0; trial_at(n, &trial); n += STOPPED_EVERY, n_runs++) {
+        char own[400], manifest[480], line[LINE_BYTES] = "";
+        struct oct_config *config = configure(&trial, transport, 1);
+        snprintf(own, sizeof own, "%s/%d", folder, n);
+        snprintf(manifest, sizeof manifest, "%s/begun", own);
+        expect(oct_config_set(config, "checkpoint", own), "checkpoint");
+        expect(oct_config_set(config, "every", "1000"), "every");
+        FILE *begun = fopen(manifest, "r");
+        if (begun) {
+            fclose(begun);
+            expect(oct_config_set(config, "resume", own), "resume");
+        }
+        const unsigned reports =
+            path ? 0 : 1 + (seed * 2654435761U + (unsigned)n * 40503U) / 977U % 3U;
+        run(&trial, config, (int)reports, line);
+        if (path) {
+            n_different += differs(path, n, line);
+        } else if (line[0]) {
+            printf("run %d was not stopped\n", n);
+            n_different++;
+        }
+        if (rank == 0) {
+            fclose(opened(manifest, "w"));
+        }
+    }
+    if (rank == 0) {
+        printf("%d runs over %s %s: %d are not as expected\n", n_runs, transport,
+               path ? "went on to the end" : "went on and were stopped", n_different);
+    }
+    return n_different > 0;
+}
+
+int main(int argc, char **argv) {
+    const char *mode = argc > 1 ? argv[1] : "";
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (argc == 3 && strcmp(mode, "write") == 0) {
+        return write_lines(argv[2]);
+    }
+    if (argc == 3 && strcmp(mode, "compare") == 0) {
+        return compare(argv[2]);
+    }
+    const char *transport = strncmp(mode, "solo-", 5) == 0 ? "inproc" : "mpi";
+    mode += strncmp(mode, "solo-", 5) == 0 ? 5 : 0;
+    if (argc == 4 && strcmp(mode, "stop") == 0) {
+        return go_on(NULL, argv[2], transport, (unsigned)strtoul(argv[3], NULL, 10));
+    }
+    if (argc == 4 && strcmp(mode, "finish") == 0) {
+        return go_on(argv[2], argv[3], transport, 0);
+    }
+    fputs("usage: ranks write|compare FILE, ranks [solo-]stop FOLDER SEED, "
+          "ranks [solo-]finish FILE FOLDER\n",
+          stderr);
+    return 2;
+}
