@@ -46,8 +46,9 @@ def is_running(process):
     return process in _parents()
 
 
-def parent(process):
-    return _parents()[process]
+def launcher(job):
+    """The process id of mpirun itself: the wrapper has become `timeout`, whose child it is."""
+    return next(process for process, parent in _parents().items() if parent == job.pid)
 
 
 def ranks(job):

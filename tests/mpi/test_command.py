@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 
-from launch import environment, launch, outcome, parent, ranks, start
+from launch import environment, launch, launcher, outcome, ranks, start
 from octet_cli import OCTET, TINY, check, contains, equal, finish, has_json, lacks
 
 MPI = [*TINY, "--transport", "mpi", "--db", "none"]
@@ -93,7 +93,7 @@ with tempfile.TemporaryDirectory() as folder:
             text += line
         running = ranks(job)
         equal(sorted(running), [0, 1, 2], f"{number.name}: ranks that run", text)
-        os.kill(running[0] if number == signal.SIGTERM else parent(running[0]), number)
+        os.kill(running[0] if number == signal.SIGTERM else launcher(job), number)
         got = outcome(job)
         equal(got.code, 130, f"{number.name}: exit", got.err)
         once(got.err, "checkpoint in", f"{number.name}")
