@@ -54,7 +54,7 @@ struct farewell {
 struct pending {
     MPI_Request request;
     int peer;
-    int is_used;
+    int is_used, is_received;
 };
 
 static struct {
@@ -101,6 +101,29 @@ static void pause_a_little(struct patience *patience) {
     nanosleep(&nap, NULL);
 }
 
+/* Messages that nobody will wait for any more must not be written to memory that is somebody else's by
+ * then. One that is arriving right now is given a moment to do so. */
+static void drop_pending(void) {
+    const double limit = oct__seconds() + 1.0;
+    for (size_t i = 0; i < mpi.n_pending; i++) {
+        struct pending *pending = &mpi.pending[i];
+        int is_done = !pending->is_used || pending->request == MPI_REQUEST_NULL;
+        if (!is_done && pending->is_received) {
+            MPI_Cancel(&pending->request);
+        }
+        while (!is_done && oct__seconds() < limit) {
+            if (MPI_Test(&pending->request, &is_done, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+                break;
+            }
+        }
+        if (!is_done) {
+            MPI_Request_free(&pending->request);
+        }
+        pending->is_used = 0;
+    }
+    mpi.n_pending = mpi.first_free = 0;
+}
+
 /* Another rank's note that it has failed makes this one fail, too. */
 static oct_status look_for_notes(void) {
     MPI_Status status;
@@ -118,6 +141,7 @@ static oct_status look_for_notes(void) {
     mpi.ranks.reason = note.status > OCT_OK && note.status < OCT_STATUS_COUNT
                            ? (oct_status)note.status
                            : OCT_STATUS_INTERNAL;
+    drop_pending();
     (void)!oct__fail(mpi.ranks.reason, "rank %d: %s", status.MPI_SOURCE, note.detail);
     oct__detail_take(mpi.ranks.detail);
     return mpi.ranks.reason;
@@ -185,6 +209,7 @@ static oct_status mpi_receive(struct oct__ranks *ranks, int from, enum oct__tag 
                               size_t most_bytes, int *ticket) {
     (void)ranks;
     OCT_TRY(take_ticket(from, ticket));
+    mpi.pending[*ticket].is_received = 1;
     return check(MPI_Irecv(bytes, (int)most_bytes, MPI_BYTE, from, (int)tag, mpi.world,
                            &mpi.pending[*ticket].request),
                  "receiving");
@@ -224,6 +249,7 @@ static void mpi_tell(struct oct__ranks *ranks, oct_status status, const char *de
             MPI_Request_free(&request);
         }
     }
+    drop_pending();
 }
 
 /* --- beginning -------------------------------------------------------------------------------- */
@@ -358,12 +384,7 @@ static void clear_up(void) {
         MPI_Recv(&note, sizeof note, MPI_BYTE, status.MPI_SOURCE, TAG_NOTE, mpi.world,
                  MPI_STATUS_IGNORE);
     }
-    for (size_t i = 0; i < mpi.n_pending; i++) {
-        if (mpi.pending[i].is_used && mpi.pending[i].request != MPI_REQUEST_NULL) {
-            MPI_Cancel(&mpi.pending[i].request);
-            MPI_Request_free(&mpi.pending[i].request);
-        }
-    }
+    drop_pending();
     oct__free(mpi.pending);
     mpi.pending = NULL;
     mpi.n_pending = mpi.capacity = mpi.first_free = 0;
