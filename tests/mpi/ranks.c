@@ -4,6 +4,7 @@
  *
  *     ranks write FILE            in one process, on 1 and 2 threads: a line for each run
  *     ranks compare FILE          over the ranks of mpirun: the same lines
+ *     ranks compare-own FILE      the first of them, in a program that begins and ends MPI itself
  *     ranks stop FOLDER SEED      some of the runs, with checkpoints: goes on from there if there are any,
  *                                 and stops after some reports
  *     ranks finish FILE FOLDER    goes on to the end: the same lines
@@ -11,6 +12,7 @@
  * The last two work in one process, too (as `solo-stop`, `solo-finish`). Starting MPI takes longer than such
  * a run, so one program does all of them. Whatever a rank finds wrong it prints, and exits with 1.
  */
+#include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +30,7 @@ struct trial {
 
 #define STOPPED_EVERY 5
 #define LINE_BYTES 512
+#define RUNS_MOST 10000
 
 static int rank;
 
@@ -207,10 +210,10 @@ static int differs(const char *path, int number, const char *line) {
     return 1;
 }
 
-static int compare(const char *path) {
+static int compare(const char *path, int most) {
     struct trial trial;
     int n = 0, n_different = 0;
-    for (; trial_at(n, &trial); n++) {
+    for (; n < most && trial_at(n, &trial); n++) {
         char line[LINE_BYTES];
         run(&trial, configure(&trial, "mpi", 1), 0, line);
         n_different += differs(path, n, line);
@@ -219,6 +222,27 @@ static int compare(const char *path) {
         printf("%d runs over ranks: %d differ\n", n, n_different);
     }
     return n_different > 0 || n == 0;
+}
+
+/* The library uses what is there, leaves it as it was, and does not end it. */
+static int compare_own(const char *path) {
+    int is_over = 0, n_ranks = 0, joined = 0;
+    MPI_Init(NULL, NULL);
+    int failed = compare(path, 8);
+    char words[OCT_RANKS_WORDS] = "";
+    int whose;
+    MPI_Comm_size(MPI_COMM_WORLD, &n_ranks);
+    (void)oct_ranks_here(&joined);
+    failed |= oct_ranks_end(0, words, &whose) != 0;
+    MPI_Finalized(&is_over);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (is_over || joined != n_ranks) {
+        printf("rank %d: MPI is %s, and %d of %d ranks are known\n", rank,
+               is_over ? "over" : "there", joined, n_ranks);
+        failed = 1;
+    }
+    MPI_Finalize();
+    return failed;
 }
 
 /* Goes on with the runs to be stopped. Where they stand is in FOLDER/NUMBER. */
@@ -264,7 +288,10 @@ int main(int argc, char **argv) {
         return write_lines(argv[2]);
     }
     if (argc == 3 && strcmp(mode, "compare") == 0) {
-        return compare(argv[2]);
+        return compare(argv[2], RUNS_MOST);
+    }
+    if (argc == 3 && strcmp(mode, "compare-own") == 0) {
+        return compare_own(argv[2]);
     }
     const char *transport = strncmp(mode, "solo-", 5) == 0 ? "inproc" : "mpi";
     mode += strncmp(mode, "solo-", 5) == 0 ? 5 : 0;
@@ -274,7 +301,7 @@ int main(int argc, char **argv) {
     if (argc == 4 && strcmp(mode, "finish") == 0) {
         return go_on(argv[2], argv[3], transport, 0);
     }
-    fputs("usage: ranks write|compare FILE, ranks [solo-]stop FOLDER SEED, "
+    fputs("usage: ranks write|compare|compare-own FILE, ranks [solo-]stop FOLDER SEED, "
           "ranks [solo-]finish FILE FOLDER\n",
           stderr);
     return 2;

@@ -37,6 +37,8 @@ with tempfile.TemporaryDirectory() as folder:
     for n in (1, 2, 3, 8):
         contains(over(n, "compare", lines).out, ": 0 differ", f"{n} ranks")
 
+    contains(over(2, "compare-own", lines).out, "8 runs over ranks: 0 differ", "MPI begun by the program")
+
     # Stopped three times, each time on another number of ranks, and finished on one more.
     stages = [(3, "stop"), (None, "stop"), (8, "stop"), (2, "finish")]
     for order in (stages, [(None, "stop"), (2, "stop"), (5, "stop"), (None, "finish")]):
