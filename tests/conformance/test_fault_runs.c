@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_fault_runs.c - whole runs under faults, every algorithm under every fault.
  *
- *   - the same model and the same books by reference on one thread, over a transport that carries bytes on
- *     two, and stopped and resumed on either;
+ *   - the same model and the same books by reference, over a transport that carries bytes, on other numbers
+ *     of threads, and stopped and resumed;
  *   - nodes that are away stand still, and are left out of averages; those that come back go on;
  *   - a hundredth of the messages lost costs less than two points of accuracy.
  */
@@ -154,11 +154,11 @@ static void other_ways(const struct options *options) {
     const int talks = strcmp(options->algorithm, "none") != 0;
     assert_int_equal(one.has_faults, 1);
     assert_true(isfinite(one.loss) && isfinite(one.train_loss));
-    other.n_threads = 2;
+    static int number;
+    other.n_threads = number % 3 ? 1 : 2;
     other.transport = "loopback";
     const struct oct_result two = run(&other, NULL);
-    expect_same("loopback, 2 threads", options, &one, &two);
-    static int number;
+    expect_same("loopback", options, &one, &two);
     if (number++ % 15 == 0) { /* more threads than nodes: they are computed in one launch */
         other.n_threads = 6;
         other.transport = "inproc";
