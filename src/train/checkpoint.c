@@ -654,7 +654,7 @@ oct_status oct__checkpoint_save(const char *folder, const struct oct__stock *sto
                                   "files", &files);
     }
     status = oct__ranks_agree(ranks, status);
-    if (status != OCT_OK) {
+    if (status != OCT_OK || !files) {
         oct__free(files);
         return status;
     }
