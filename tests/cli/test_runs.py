@@ -108,7 +108,7 @@ with tempfile.TemporaryDirectory() as folder:
     done = octet("train", *TINY, "--nodes", "4", "--seed", "5", "--epochs", "1", "--label", "table/r1/a b",
                  "--compress", "topk:0.9,values=int8", "--lr", "0.1", env=env)
     equal(done.code, 0, "train --label: exit", done)
-    contains(done.err, ", gamma 0.2, momentum ", "what the run is about to do: the gamma that the rule gives")
+    contains(done.err, ", gamma 0.125, momentum ", "what the run is about to do: the gamma that the rule gives")
     for words, expected in ((["--where", "seed=7"], [1]),
                             (["--where", "outcome=done"], [3, 1]),
                             (["--where", "outcome!=done"], [2]),
@@ -124,7 +124,7 @@ with tempfile.TemporaryDirectory() as folder:
                             (["--where", "nodes=1", "--where", "outcome=done"], [1]),
                             (["--where", "weight_decay=1e-4,version=?*"], [3, 2, 1]),
                             (["--where", "machine=*thread*"], [3, 2, 1]),
-                            (["--where", "gamma=0.2"], [3]),
+                            (["--where", "gamma=0.125"], [3]),
                             (["--where", "skew=0.80"], [3, 2, 1]),
                             (["--where", "skew!=0.8"], []),
                             (["--where", "skew=?.8,nodes=4"], [3]),
@@ -150,7 +150,7 @@ with tempfile.TemporaryDirectory() as folder:
     if JSON:
         record = octet_json("runs", "3", env=env)
         equal(record["label"], "table/r1/a b", "runs 3 --json: label")
-        equal(record["config"]["gamma"], 0.2, "runs 3 --json: gamma, by the rule")
+        equal(record["config"]["gamma"], 0.125, "runs 3 --json: gamma, by the rule")
         check(re.search(r"\d+ cores?, 1 thread, ", record["machine"]), f"machine: {record['machine']}")
         equal([node["node"] for node in record["nodes"]], [0, 1, 2, 3], "runs 3 --json: nodes")
         equal([(edge["from"], edge["to"]) for edge in record["edges"]], [(0, 1), (1, 2), (2, 3), (3, 0)],
@@ -169,7 +169,7 @@ with tempfile.TemporaryDirectory() as folder:
         alone = octet_json("train", *TINY, "--nodes", "4", "--seed", "5", "--epochs", "1", "--compress",
                            "topk:0.9,values=int8", "--lr", "0.1", "--db", "none")
         equal(alone["model_sha256"], record["model_sha256"], "a run is the same without a record")
-        equal(alone["config"]["gamma"], 0.2, "train --json: gamma, by the rule")
+        equal(alone["config"]["gamma"], 0.125, "train --json: gamma, by the rule")
     lacks(octet("train", *RUN, "--db", "none").err, "clip", "clip rates are shown with --trace-quant alone")
 
     # --- side by side --------------------------------------------------------------------------
