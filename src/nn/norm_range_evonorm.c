@@ -9,7 +9,7 @@
  * the sigmoid is three straight lines. Norm and non-linearity in one, and no statistics over the
  * batch: the default in int8, where it reads and writes bytes.
  *
- * eps is 1e-5, as published, in floats and in the recipe `paper`. It lets s be 100,000 where a group
+ * eps is 1e-5, as published, where a recipe does not say otherwise. It lets s be 100,000 where a group
  * of channels has died and all its values are alike, and one such gradient ends a run. EvoNorm-S0 has
  * its 1e-5 under the root, so it multiplies by 316 at the most; 3.2e-3 is the same for a range.
  */

@@ -94,7 +94,7 @@ static void by_itself(void **state) {
         {"16", "directed-ring", "choco", "topk:0.99", "qgm", "qgm", 0.0011875},
         {"8", "directed-ring", "deepsqueeze", "topk:0.99", "qgm", "qgm", 0.00095},
         {"8", "directed-ring", "choco", "topk:0.9", NULL, "local", 0.125},
-        {"8", "directed-ring", "choco", "topk:0.9", "qgm", "qgm", 0.125},
+        {"8", "directed-ring", "choco", "topk:0.9", "qgm", "qgm", 0.011875},
         {"16", "directed-ring", "choco", "int8", "qgm", "qgm", 1},
         {"16", "ring", "choco", "topk:0.99", NULL, "qgm", 0.0125},
         {"16", "torus", "choco", "none", NULL, "qgm", 1},
