@@ -87,6 +87,9 @@ static oct_status describe(struct oct_config *config, FILE *file) {
         expand(values[i], value);
         OCT_TRY(set(names[i], value, config, file));
     }
+    if (strcmp(scene->algorithm, "sc-sparse-push") == 0) { /* by themselves they need LAPACK */
+        OCT_TRY(set("compensation-rounds", "2", config, file));
+    }
     OCT_TRY(set("model", "resnet20:width=2,blocks=1", config, file));
     OCT_TRY(set("checkpoint", place("kept"), config, file));
     OCT_TRY(set("momentum", "local", config, file));
