@@ -67,7 +67,8 @@
  *
  * Rules that hold everywhere. Handles are opaque: X_create makes one, X_destroy frees it and takes
  * NULL. Arguments are borrowed for the call unless the function says otherwise. The library never
- * prints, exits, aborts or reads the environment. Different handles may be used on different
+ * prints, exits, aborts or reads the environment, but for ranks that have lost each other at the end
+ * of their processes (MPI_Abort, see ranks.h). Different handles may be used on different
  * threads at once; one handle belongs to one thread at a time unless its header allows more.
  *
  * ABI policy. The version is MAJOR.MINOR.PATCH. A patch keeps the ABI. From 1.0 on, a minor version

@@ -135,8 +135,14 @@ int cli_precisions(struct cli *cli, char *list, const char **names, int *n_names
 oct_status cli_ranks_begin(const char *transport);
 void cli_ranks_look(int argc, char **argv);
 
+/* Nonzero: the transport is mpi, be it with one rank. */
+int cli_ranks_are_begun(void);
+
+/* Somebody who has mpirun start the program without that transport gets as many runs. Told once. */
+void cli_ranks_warn(const struct cli *cli);
+
 /* Nonzero: somebody else will say it. */
-int cli_ranks_hush(const char *message);
+int cli_ranks_hush(oct_status status, const char *message);
 
 /* The exit code of all ranks. */
 int cli_ranks_end(int code);

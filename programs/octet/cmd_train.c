@@ -136,6 +136,7 @@ static int join_ranks(struct cli *cli, const struct cli_report *report) {
     if (status != OCT_OK) {
         return cli_fail(cli, status);
     }
+    cli_ranks_warn(cli);
     const int rank = oct_ranks_here(&n_ranks);
     if (n_ranks > 1 && report->compare) {
         return cli_usage(cli, "--compare trains two runs in one process; with several ranks, train "

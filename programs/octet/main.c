@@ -51,7 +51,7 @@ const struct cli_command *cli_command_find(const char *const *words, int n_words
 /* --- errors --------------------------------------------------------------------------------- */
 
 static void print_error(const struct cli *cli, oct_status status, const char *message) {
-    if (cli_ranks_hush(message)) {
+    if (cli_ranks_hush(status, message)) {
         return;
     }
     cli_progress_clear();
@@ -146,10 +146,8 @@ static void on_signals(void (*handler)(int)) {
 
 /* mpirun forwards SIGUSR1 to its ranks; SIGINT and SIGTERM it answers by ending them a second later. */
 void cli_interrupt_catch(void) {
-    int n_ranks;
     on_signals(note_signal);
-    (void)oct_ranks_here(&n_ranks);
-    if (n_ranks > 1) {
+    if (cli_ranks_are_begun()) {
         signal(SIGUSR1, note_signal);
     }
 }

@@ -8,6 +8,7 @@
 #include "cli.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 
 static struct {
     int is_begun, has_spoken;
+    oct_status status;           /* of the last failure */
     char words[OCT_RANKS_WORDS]; /* what a silent rank would have said */
 } state;
 
@@ -54,13 +56,48 @@ void cli_ranks_look(int argc, char **argv) {
     }
 }
 
-int cli_ranks_hush(const char *message) {
-    if (oct_ranks_here(NULL) == 0) {
-        state.has_spoken = 1;
-        return 0;
-    }
+int cli_ranks_hush(oct_status status, const char *message) {
+    state.status = status;
     snprintf(state.words, sizeof state.words, "%s", message);
-    return 1;
+    state.has_spoken = oct_ranks_here(NULL) == 0;
+    return !state.has_spoken;
+}
+
+int cli_ranks_are_begun(void) {
+    return state.is_begun;
+}
+
+static int number_of(const char *one, const char *other) {
+    const char *text = getenv(one) ? getenv(one) : getenv(other);
+    return text ? (int)strtol(text, NULL, 10) : 0;
+}
+
+/* Open MPI and MPICH tell each process in its environment. */
+void cli_ranks_warn(const struct cli *cli) {
+    const int n = number_of("OMPI_COMM_WORLD_SIZE", "PMI_SIZE");
+    if (state.is_begun || n < 2 || number_of("OMPI_COMM_WORLD_RANK", "PMI_RANK") != 0) {
+        return;
+    }
+    cli_progress_clear();
+    fprintf(stderr,
+            "octet %s: started %d times, each a run of its own; for one run over all of them: "
+            "--transport mpi\n",
+            cli->command->name, n);
+}
+
+/* The others exit with the code that they find for the status. */
+static oct_status status_of(int code) {
+    if (cli_exit_of(state.status) == (enum cli_exit)code) {
+        return state.status;
+    }
+    return code == CLI_USAGE ? OCT_STATUS_INVALID : OCT_STATUS_IO;
+}
+
+/* The words may name somebody's files. */
+static void say(int rank) {
+    fprintf(stderr, "octet: rank %d: ", rank);
+    cli_put(stderr, state.words);
+    fputc('\n', stderr);
 }
 
 int cli_ranks_end(int code) {
@@ -70,23 +107,22 @@ int cli_ranks_end(int code) {
         return code;
     }
     if (code != CLI_DONE && code != CLI_INTERRUPTED) {
-        oct_ranks_tell(state.words);
+        oct_ranks_tell(status_of(code), state.words);
     }
     fflush(stdout);
     const int end = oct_ranks_end(code, state.words, &whose);
     if (end < 0) {
         if (code == CLI_DONE) {
-            snprintf(state.words, sizeof state.words,
-                     "the other ranks have not come to the end within %d s", OCT_RANKS_PATIENCE);
+            snprintf(state.words, sizeof state.words, "the other ranks have not come to the end");
         }
         if (!state.has_spoken) {
-            fprintf(stderr, "octet: rank %d: %s\n", rank, state.words);
+            say(rank);
         }
         oct_ranks_abort(code == CLI_DONE ? CLI_FAILED : code);
         return CLI_FAILED;
     }
     if (rank == 0 && end != CLI_DONE && !state.has_spoken && state.words[0]) {
-        fprintf(stderr, "octet: rank %d: %s\n", whose, state.words);
+        say(whose);
     }
     return end;
 }

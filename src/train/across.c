@@ -53,15 +53,12 @@ void oct__across_destroy(struct oct__exchange *exchange) {
         return;
     }
     oct__free(across->arrivals);
-    /* Where ranks have failed, messages may still be under way from and to these. */
-    if (!exchange->ranks->is_broken) {
-        oct__free(across->incoming);
-        oct__free(across->outgoing);
-    }
+    oct__ranks_free(exchange->ranks, across->incoming);
+    oct__ranks_free(exchange->ranks, across->outgoing);
+    oct__ranks_free(exchange->ranks, across->sum);
     oct__free(across->lengths);
     oct__free(across->tickets);
     oct__free(across->row);
-    oct__free(across->sum);
     oct__free(across);
 }
 

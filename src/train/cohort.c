@@ -332,8 +332,8 @@ void oct__cohort_destroy(struct oct__cohort *cohort) {
     oct__free(cohort->eval_lanes);
     oct__free(cohort->samplers);
     oct__free(cohort->host_row);
-    oct__free(cohort->host_sum);
-    oct__free(cohort->watched);
+    oct__ranks_free(cohort->config.ranks, cohort->host_sum);
+    oct__ranks_free(cohort->config.ranks, cohort->watched);
     oct__free(cohort->apart);
     oct__free(cohort->batch_loss);
     oct__free(cohort->batch_hits);

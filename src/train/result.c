@@ -35,7 +35,6 @@ static oct_status hash_average(struct oct_trainer *trainer, char text[OCT_SHA256
  * NODES_MOST. One node is its own average. */
 #define NODES_MOST 64
 
-/* Each rank tests the nodes that it hosts; everybody gets all. */
 /* Up to which node they are tested: `wanted` of them, not counting those that nobody can ask. */
 static int nodes_end(const struct oct_trainer *trainer, int64_t wanted) {
     int node = 0;
@@ -46,22 +45,32 @@ static int nodes_end(const struct oct_trainer *trainer, int64_t wanted) {
     return node;
 }
 
+static oct_status test_node(struct oct_trainer *trainer, int hosted) {
+    const int node = trainer->first_node + hosted;
+    double loss, own = trainer->test_accuracy;
+    if (trainer->away && trainer->away[node]) {
+        return OCT_OK;
+    }
+    if (trainer->n_nodes > 1) {
+        OCT_TRY(oct__cohort_evaluate(trainer->cohort, hosted, oct__trainer_report_evaluation,
+                                     trainer, &loss, &own));
+    }
+    trainer->shown[node].test_accuracy = own;
+    return OCT_OK;
+}
+
+/* Each rank tests the nodes that it hosts; everybody gets all. The first nodes may all be one rank's, so
+ * ranks come together after each: nobody waits for longer than one takes. */
 static oct_status test_nodes(struct oct_trainer *trainer, struct oct_result *result) {
     const int64_t wanted = trainer->config->eval_nodes ? trainer->config->eval_nodes : NODES_MOST;
     const int end = nodes_end(trainer, wanted);
     double sum = 0.0, least = INFINITY, most = -INFINITY;
     int n_tested = 0;
-    for (int i = 0; i < trainer->n_hosted && trainer->first_node + i < end; i++) {
-        const int node = trainer->first_node + i;
-        double loss, own = trainer->test_accuracy;
-        if (trainer->away && trainer->away[node]) {
-            continue;
-        }
-        if (trainer->n_nodes > 1) {
-            OCT_TRY(oct__cohort_evaluate(trainer->cohort, i, oct__trainer_report_evaluation,
-                                         trainer, &loss, &own));
-        }
-        trainer->shown[node].test_accuracy = own;
+    const int n_ranks = trainer->ranks->n_ranks;
+    const int most_hosted = (trainer->n_nodes + n_ranks - 1) / n_ranks;
+    for (int i = 0; i < most_hosted && i < end; i++) {
+        const int is_own = i < trainer->n_hosted && trainer->first_node + i < end;
+        OCT_TRY(oct__ranks_agree(trainer->ranks, is_own ? test_node(trainer, i) : OCT_OK));
     }
     OCT_TRY(
         oct__ranks_share(trainer->ranks, trainer->shown, trainer->n_nodes, sizeof *trainer->shown));
@@ -125,6 +134,7 @@ oct_status oct_trainer_result(struct oct_trainer *trainer, struct oct_result *ou
     if (!trainer || !out) {
         OCT_FAIL(INVALID, "a result needs a trainer and a place to be returned");
     }
+    oct__ranks_enter(trainer->ranks);
     oct_progress_fn *progress = trainer->hooks.progress;
     trainer->hooks.progress = NULL; /* it may still ask to stop */
     oct_status status = fill_result(trainer, out);
@@ -222,7 +232,8 @@ oct_status oct_trainer_save_as(struct oct_trainer *trainer, const char *path,
     struct oct__cohort *cohort = trainer->cohort;
     struct whole whole;
     double distance;
-    OCT_TRY(whole_init(&trainer->graph, &whole));
+    oct__ranks_enter(trainer->ranks);
+    OCT_TRY_TO(out, whole_init(&trainer->graph, &whole));
     OCT_TRY_TO(out, oct__together_sync(trainer));
     OCT_TRY_TO(out, oct__cohort_average(cohort, trainer->gossip->u, NULL, &distance));
     OCT_TRY_TO(out, oct__cohort_read_average(cohort, OCT_HOME_PARAM, whole.values));
@@ -250,6 +261,7 @@ oct_status oct_trainer_load(struct oct_trainer *trainer, const char *path) {
     oct_status status;
     struct oct__cohort *cohort = trainer->cohort;
     struct whole whole = {.values = NULL};
+    oct__ranks_enter(trainer->ranks);
     OCT_TRY_TO(out, whole_init(&trainer->graph, &whole));
     OCT_TRY_TO(out, oct__model_load(path, &whole.row, whole.values));
     OCT_TRY_TO(out, oct__cohort_write(cohort, OCT_HOME_PARAM, whole.values));

@@ -361,6 +361,13 @@ static oct_status complete(struct oct_trainer *trainer) {
     return oct__config_check(config);
 }
 
+/* Every rank has the same run, and sees the same folder. */
+static oct_status compare(struct oct_trainer *trainer) {
+    const struct oct_config *config = trainer->config;
+    OCT_TRY(oct__ranks_agree(trainer->ranks, oct__together_compare(trainer, run_number(config))));
+    return config->checkpoint[0] ? oct__together_folder(trainer, config->checkpoint) : OCT_OK;
+}
+
 /* Ranks learn of each other's failures where they come together, so a rank that has failed goes there,
  * too. */
 oct_status oct__trainer_set_up(struct oct_trainer *trainer, const struct oct_config *given) {
@@ -371,11 +378,14 @@ oct_status oct__trainer_set_up(struct oct_trainer *trainer, const struct oct_con
     oct__detail_take(detail);
     const struct oct_config *config = trainer->config;
     OCT_TRY(oct__transport_join(config->transport, &trainer->ranks));
+    oct__ranks_enter(trainer->ranks);
     oct__detail_give(detail);
     if (status == OCT_OK) {
         status = set_up(trainer, config);
     }
-    OCT_TRY(oct__ranks_agree(trainer->ranks, status));
-    OCT_TRY(oct__ranks_agree(trainer->ranks, oct__together_compare(trainer, run_number(config))));
-    return config->checkpoint[0] ? oct__together_folder(trainer, config->checkpoint) : OCT_OK;
+    status = oct__ranks_agree(trainer->ranks, status);
+    if (status == OCT_OK) {
+        status = compare(trainer);
+    }
+    return oct__ranks_leave(trainer->ranks, status);
 }

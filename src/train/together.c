@@ -24,8 +24,11 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/crc32c.h"
+#include "data/data.h"
 #include "data/files.h"
 #include "train/checkpoint.h"
+#include "train/config.h"
 #include "train/trainer.h"
 
 /* --- figures ---------------------------------------------------------------------------------- */
@@ -45,6 +48,7 @@ oct_status oct__together_step(struct oct_trainer *trainer) {
         add_step(trainer);
         return OCT_OK;
     }
+    OCT_TRY(trainer->ranks->look(trainer->ranks)); /* a rank that never waits would not */
     void *memory = own->steps;
     OCT_TRY(oct__alloc_grow(&memory, &own->capacity, (own->n_steps + 1) * n, sizeof *own->steps,
                             "results of steps"));
@@ -82,7 +86,7 @@ static oct_status add_steps(struct oct_trainer *trainer) {
         }
         add_step(trainer);
     }
-    oct__free(all);
+    oct__ranks_free(trainer->ranks, all);
     own->n_steps = 0;
     return status;
 }
@@ -212,10 +216,108 @@ oct_status oct__together_stop(struct oct_trainer *trainer, enum oct_phase phase,
 
 /* --- before the first step -------------------------------------------------------------------- */
 
+/* What must be the same everywhere: where it is not, ranks would wait for messages that nobody sends, or
+ * train something that is no one run. */
 struct card {
-    uint64_t run, step;
     char version[16];
+    uint64_t run;
+    int64_t every, keeps, eval_nodes; /* options that a run's number leaves out */
+    int64_t n_train, n_test, n_classes, data_crc;
+    int64_t epoch_steps, n_final, compensation;
+    uint64_t gamma; /* its bits */
+    int64_t step;
 };
+
+static uint32_t data_crc(uint32_t before, const struct oct_dataset *data) {
+    uint32_t crc =
+        oct__crc32c(before, data->labels, (size_t)data->n_samples * sizeof *data->labels);
+    crc = oct__crc32c(crc, data->mean, sizeof data->mean);
+    return oct__crc32c(crc, data->deviation, sizeof data->deviation);
+}
+
+static void fill_card(const struct oct_trainer *trainer, uint64_t run, struct card *card) {
+    const struct oct_config *config = trainer->config;
+    memset(card, 0, sizeof *card);
+    snprintf(card->version, sizeof card->version, "%s", oct_version());
+    card->run = run;
+    card->every = config->every;
+    card->keeps = config->checkpoint[0] != '\0';
+    card->eval_nodes = config->eval_nodes;
+    card->n_train = trainer->train->n_samples;
+    card->n_test = trainer->test->n_samples;
+    card->n_classes = trainer->train->n_classes;
+    card->data_crc = data_crc(data_crc(0, trainer->train), trainer->test);
+    card->epoch_steps = trainer->epoch_steps;
+    card->n_final = trainer->n_final;
+    card->compensation = trainer->compensation;
+    memcpy(&card->gamma, &trainer->gossip->gamma, sizeof trainer->gossip->gamma);
+    card->step = trainer->step;
+}
+
+static oct_status same_figure(int rank, int64_t a, int64_t b, const char *what,
+                              const char *remedy) {
+    if (a != b) {
+        OCT_FAIL(INVALID, "rank %d has %s %lld and rank 0 %lld: %s", rank, what, (long long)b,
+                 (long long)a, remedy);
+    }
+    return OCT_OK;
+}
+
+static oct_status same_options(int rank, const struct card *a, const struct card *b) {
+    if (a->run != b->run) {
+        OCT_FAIL(INVALID,
+                 "rank %d has other options than rank 0 (run %016llx, not %016llx): give all "
+                 "ranks the same options and run file",
+                 rank, (unsigned long long)b->run, (unsigned long long)a->run);
+    }
+    if (a->keeps != b->keeps) {
+        OCT_FAIL(INVALID,
+                 "rank %d is to write %s and rank 0 %s: give all ranks the option checkpoint, or "
+                 "none",
+                 rank, b->keeps ? "checkpoints" : "none", a->keeps ? "some" : "none");
+    }
+    OCT_TRY(same_figure(rank, a->every, b->every, "every", "give all ranks the same every"));
+    return same_figure(rank, a->eval_nodes, b->eval_nodes, "eval-nodes",
+                       "give all ranks the same eval-nodes");
+}
+
+static oct_status same_data(int rank, const struct card *a, const struct card *b) {
+    static const char *const remedy = "give all hosts the same data (octet data verify)";
+    OCT_TRY(same_figure(rank, a->n_train, b->n_train, "training samples:", remedy));
+    OCT_TRY(same_figure(rank, a->n_test, b->n_test, "test samples:", remedy));
+    OCT_TRY(same_figure(rank, a->n_classes, b->n_classes, "classes:", remedy));
+    if (a->data_crc != b->data_crc) {
+        OCT_FAIL(INVALID,
+                 "rank %d has as many samples as rank 0, but of other classes or brightness: %s",
+                 rank, remedy);
+    }
+    return OCT_OK;
+}
+
+/* What follows from options and data. Computed alike, they differ where the octets do. */
+static oct_status same_plan(int rank, const struct card *a, const struct card *b) {
+    static const char *const remedy = "install the same octet on all hosts";
+    OCT_TRY(same_figure(rank, a->epoch_steps, b->epoch_steps, "steps an epoch:", remedy));
+    OCT_TRY(same_figure(rank, a->n_final, b->n_final, "last rounds:", remedy));
+    OCT_TRY(same_figure(rank, a->compensation, b->compensation, "rounds of compensation:", remedy));
+    if (a->gamma != b->gamma) {
+        OCT_FAIL(INVALID, "rank %d has another gamma than rank 0: %s, or give all ranks gamma",
+                 rank, remedy);
+    }
+    return same_figure(rank, a->step, b->step, "to go on from step",
+                       "do they see the same checkpoints?");
+}
+
+static oct_status same_card(int rank, const struct card *a, const struct card *b) {
+    if (memcmp(a->version, b->version, sizeof a->version) != 0) {
+        OCT_FAIL(INVALID,
+                 "rank %d is octet %.15s and rank 0 octet %.15s: install the same on all hosts",
+                 rank, b->version, a->version);
+    }
+    OCT_TRY(same_options(rank, a, b));
+    OCT_TRY(same_data(rank, a, b));
+    return same_plan(rank, a, b);
+}
 
 oct_status oct__together_compare(struct oct_trainer *trainer, uint64_t run) {
     struct oct__ranks *ranks = trainer->ranks;
@@ -223,32 +325,20 @@ oct_status oct__together_compare(struct oct_trainer *trainer, uint64_t run) {
     if (ranks->n_ranks == 1) {
         return OCT_OK;
     }
-    OCT_TRY(oct__alloc_array((size_t)ranks->n_ranks, sizeof(struct card), "ranks", &memory));
-    struct card *cards = memory, *own = &cards[ranks->rank];
-    own->run = run;
-    own->step = (uint64_t)trainer->step;
-    snprintf(own->version, sizeof own->version, "%s", oct_version());
-    oct_status status = oct__ranks_share(ranks, cards, ranks->n_ranks, sizeof *cards);
-    for (int rank = 1; status == OCT_OK && rank < ranks->n_ranks; rank++) {
-        const struct card *a = &cards[0], *b = &cards[rank];
-        if (memcmp(a->version, b->version, sizeof a->version) != 0) {
-            status = oct__fail(OCT_STATUS_INVALID,
-                               "rank %d is octet %.15s and rank 0 octet %.15s: install the same "
-                               "on all hosts",
-                               rank, b->version, a->version);
-        } else if (a->run != b->run) {
-            status = oct__fail(OCT_STATUS_INVALID,
-                               "rank %d has other options than rank 0 (run %016llx, not %016llx): "
-                               "give all ranks the same options and run file",
-                               rank, (unsigned long long)b->run, (unsigned long long)a->run);
-        } else if (a->step != b->step) {
-            status = oct__fail(OCT_STATUS_INVALID,
-                               "rank %d goes on from step %llu and rank 0 from step %llu: do they "
-                               "see the same checkpoints?",
-                               rank, (unsigned long long)b->step, (unsigned long long)a->step);
-        }
+    oct_status status =
+        oct__alloc_array((size_t)ranks->n_ranks, sizeof(struct card), "ranks", &memory);
+    struct card *cards = status == OCT_OK ? memory : NULL;
+    status = oct__ranks_agree(ranks, status);
+    if (status != OCT_OK || !cards) {
+        oct__free(cards);
+        return status;
     }
-    oct__free(cards);
+    fill_card(trainer, run, &cards[ranks->rank]);
+    status = oct__ranks_share(ranks, cards, ranks->n_ranks, sizeof *cards);
+    for (int rank = 1; status == OCT_OK && rank < ranks->n_ranks; rank++) {
+        status = same_card(rank, &cards[0], &cards[rank]);
+    }
+    oct__ranks_free(ranks, cards);
     return status;
 }
 

@@ -257,6 +257,7 @@ oct_status oct_trainer_run(struct oct_trainer *trainer) {
     if (!trainer) {
         OCT_FAIL(INVALID, "running needs a trainer");
     }
+    oct__ranks_enter(trainer->ranks);
     trainer->started = oct__seconds();
     uint64_t watches = trainer->watches != 0; /* anybody's wish is everybody's work */
     oct_status status = oct__ranks_count(trainer->ranks, &watches, 1);

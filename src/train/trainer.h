@@ -157,8 +157,7 @@ OCT_MUST_CHECK oct_status oct__absence_take(struct oct_trainer *trainer,
 OCT_MUST_CHECK oct_status oct__trainer_evaluate(struct oct_trainer *trainer);
 
 /* Tells the caller where the run stands, rank 0's where there are several; CANCELLED when it wants to
- * stop. `context` is the trainer;
- * nonzero stops, for oct__cohort_evaluate. */
+ * stop. The other is for oct__cohort_evaluate: `context` is the trainer, nonzero stops. */
 OCT_MUST_CHECK oct_status oct__trainer_report(struct oct_trainer *trainer, enum oct_phase phase,
                                               int64_t at, int64_t most);
 int oct__trainer_report_evaluation(int64_t batch, int64_t n_batches, void *context);

@@ -147,7 +147,22 @@ static oct_status look_for_notes(void) {
     return mpi.ranks.reason;
 }
 
+/* Nobody is to be told of it, either. */
+static oct_status refuse_ended(void) {
+    mpi.ranks.is_broken = 1;
+    mpi.ranks.reason = OCT_STATUS_INVALID;
+    (void)!oct__fail(mpi.ranks.reason,
+                     "transport mpi: MPI has been ended in this process: train before that");
+    oct__detail_take(mpi.ranks.detail);
+    oct__detail_give(mpi.ranks.detail);
+    return mpi.ranks.reason;
+}
+
 static oct_status still_whole(void) {
+    int is_ended = 0;
+    if (MPI_Finalized(&is_ended) == MPI_SUCCESS && is_ended) {
+        return refuse_ended();
+    }
     if (mpi.ranks.is_broken) {
         oct__detail_give(mpi.ranks.detail);
         return mpi.ranks.reason;
@@ -234,6 +249,12 @@ static oct_status mpi_wait(struct oct__ranks *ranks, int ticket, size_t *n_bytes
     return OCT_OK;
 }
 
+static oct_status mpi_look(struct oct__ranks *ranks) {
+    (void)ranks;
+    OCT_TRY(still_whole());
+    return look_for_notes();
+}
+
 /* Notes are short, so that MPI takes them in at once; nobody waits for them to be read. */
 static void mpi_tell(struct oct__ranks *ranks, oct_status status, const char *detail) {
     ranks->is_broken = 1;
@@ -279,21 +300,47 @@ static oct_status count_sharing(int *out) {
     return status;
 }
 
-/* Of a program that did not see to it itself. */
+static int end(int code, double most, char words[OCT_RANKS_WORDS], int *whose);
+
+/* Of a program that did not see to it itself: nobody knows whether it left in the middle. */
 static void end_at_exit(void) {
     char words[OCT_RANKS_WORDS] = "";
     int whose;
-    if (oct_ranks_end(mpi.ranks.is_broken, words, &whose) < 0) {
+    if (end(mpi.ranks.is_broken, OCT_RANKS_PATIENCE, words, &whose) < 0) {
         oct_ranks_abort(1);
     }
+}
+
+/* Trainers may be used on different threads, one after the other, so MPI must allow that. A program that
+ * has begun MPI for its first thread alone uses trainers on that one. */
+static oct_status check_threads(void) {
+    int level = MPI_THREAD_SINGLE, is_first = 0;
+    OCT_TRY(check(MPI_Query_thread(&level), "beginning"));
+    OCT_TRY(check(MPI_Is_thread_main(&is_first), "beginning"));
+    if (level < MPI_THREAD_SERIALIZED && (mpi.is_ours || !is_first)) {
+        OCT_FAIL(UNSUPPORTED,
+                 "transport mpi: MPI serves the first thread alone (level %d, %d is needed); %s",
+                 level, MPI_THREAD_SERIALIZED,
+                 mpi.is_ours ? "install one built with threads"
+                             : "begin it with MPI_THREAD_SERIALIZED");
+    }
+    return OCT_OK;
 }
 
 static oct_status begin(void) {
     int is_begun = 0, provided = 0;
     OCT_TRY(check(MPI_Initialized(&is_begun), "beginning"));
     if (!is_begun) {
-        OCT_TRY(check(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided), "beginning"));
+        OCT_TRY(check(MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided), "beginning"));
         mpi.is_ours = 1;
+    }
+    oct_status status = check_threads();
+    if (status != OCT_OK && mpi.is_ours) {
+        mpi.is_over = 1;
+        MPI_Finalize();
+    }
+    OCT_TRY(status);
+    if (mpi.is_ours) {
         (void)atexit(end_at_exit);
     }
     OCT_TRY(check(MPI_Comm_dup(MPI_COMM_WORLD, &mpi.world), "beginning"));
@@ -305,12 +352,15 @@ static oct_status begin(void) {
     mpi.ranks.receive = mpi_receive;
     mpi.ranks.wait = mpi_wait;
     mpi.ranks.tell = mpi_tell;
+    mpi.ranks.look = mpi_look;
     return OCT_OK;
 }
 
 static oct_status mpi_join(struct oct__ranks **out) {
-    if (mpi.is_over) {
-        OCT_FAIL(INVALID, "transport mpi: MPI has been ended in this process");
+    int is_ended = 0;
+    OCT_TRY(check(MPI_Finalized(&is_ended), "beginning"));
+    if (is_ended || mpi.is_over) {
+        return refuse_ended();
     }
     if (!mpi.is_joined) {
         OCT_TRY(begin());
@@ -330,9 +380,9 @@ int oct_ranks_here(int *n_ranks) {
     return is_there ? mpi.ranks.rank : 0;
 }
 
-/* Waits for a rank that may be on its way, or at work on something long. */
-static int await_farewell(MPI_Request *request) {
-    const double limit = oct__seconds() + OCT_RANKS_PATIENCE;
+/* Waits so many seconds for a rank that may be on its way, or at work on something long. */
+static int await_farewell(MPI_Request *request, double most) {
+    const double limit = oct__seconds() + most;
     struct patience patience = {0, 0, 0, 0};
     int is_done = 0;
     while (MPI_Test(request, &is_done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !is_done &&
@@ -342,23 +392,23 @@ static int await_farewell(MPI_Request *request) {
     return is_done;
 }
 
-static int exchange_farewell(struct farewell *own, int other, int is_sent) {
+static int exchange_farewell(struct farewell *own, int other, int is_sent, double most) {
     MPI_Request request;
     const int code =
         is_sent ? MPI_Isend(own, sizeof *own, MPI_BYTE, other, TAG_END, mpi.world, &request)
                 : MPI_Irecv(own, sizeof *own, MPI_BYTE, other, TAG_END, mpi.world, &request);
-    return code == MPI_SUCCESS && await_farewell(&request);
+    return code == MPI_SUCCESS && await_farewell(&request, most);
 }
 
 /* Everybody to rank 0, and its verdict back. Zero when a rank did not come. */
-static int take_leave(struct farewell *own) {
+static int take_leave(struct farewell *own, double most) {
     const int n_ranks = mpi.ranks.n_ranks;
     if (mpi.ranks.rank > 0) {
-        return exchange_farewell(own, 0, 1) && exchange_farewell(own, 0, 0);
+        return exchange_farewell(own, 0, 1, most) && exchange_farewell(own, 0, 0, most);
     }
     for (int rank = 1; rank < n_ranks; rank++) {
         struct farewell other;
-        if (!exchange_farewell(&other, rank, 0)) {
+        if (!exchange_farewell(&other, rank, 0, most)) {
             return 0;
         }
         if (own->code == 0 && other.code != 0) {
@@ -367,7 +417,7 @@ static int take_leave(struct farewell *own) {
         }
     }
     for (int rank = 1; rank < n_ranks; rank++) {
-        if (!exchange_farewell(own, rank, 1)) {
+        if (!exchange_farewell(own, rank, 1, most)) {
             return 0;
         }
     }
@@ -390,7 +440,7 @@ static void clear_up(void) {
     mpi.n_pending = mpi.capacity = mpi.first_free = 0;
 }
 
-int oct_ranks_end(int code, char words[OCT_RANKS_WORDS], int *whose) {
+static int end(int code, double most, char words[OCT_RANKS_WORDS], int *whose) {
     struct farewell own;
     *whose = mpi.ranks.rank;
     if (!mpi.is_joined || !mpi.is_ours || mpi.is_over) {
@@ -401,7 +451,7 @@ int oct_ranks_end(int code, char words[OCT_RANKS_WORDS], int *whose) {
     own.code = code;
     own.whose = mpi.ranks.rank;
     snprintf(own.words, sizeof own.words, "%s", words);
-    if (mpi.ranks.n_ranks > 1 && !take_leave(&own)) {
+    if (mpi.ranks.n_ranks > 1 && !take_leave(&own, most)) {
         return -1;
     }
     snprintf(words, OCT_RANKS_WORDS, "%s", own.words);
@@ -412,14 +462,18 @@ int oct_ranks_end(int code, char words[OCT_RANKS_WORDS], int *whose) {
     return own.code;
 }
 
+int oct_ranks_end(int code, char words[OCT_RANKS_WORDS], int *whose) {
+    return end(code, code ? OCT_RANKS_PATIENCE : LIMIT_SECONDS, words, whose);
+}
+
 void oct_ranks_abort(int code) {
     MPI_Abort(MPI_COMM_WORLD, code);
 }
 
-void oct_ranks_tell(const char *words) {
-    if (mpi.is_joined && !mpi.is_over && mpi.ranks.n_ranks > 1 && !mpi.ranks.is_broken &&
-        !mpi.ranks.is_known) {
-        mpi_tell(&mpi.ranks, OCT_STATUS_INVALID, words);
+void oct_ranks_tell(oct_status status, const char *words) {
+    if (status != OCT_OK && mpi.is_joined && !mpi.is_over && mpi.ranks.n_ranks > 1 &&
+        !mpi.ranks.is_broken && !mpi.ranks.is_known) {
+        mpi_tell(&mpi.ranks, status, words);
     }
 }
 
@@ -456,7 +510,8 @@ void oct_ranks_abort(int code) {
     (void)code;
 }
 
-void oct_ranks_tell(const char *words) {
+void oct_ranks_tell(oct_status status, const char *words) {
+    (void)status;
     (void)words;
 }
 

@@ -182,8 +182,14 @@ static oct_status judge(struct oct__ranks *ranks, struct verdict *verdict) {
 
 oct_status oct__ranks_agree(struct oct__ranks *ranks, oct_status status) {
     struct verdict verdict;
-    if (ranks->n_ranks == 1 || ranks->is_broken) {
+    if (ranks->n_ranks == 1) {
         return status;
+    }
+    if (ranks->is_broken) {
+        if (status == OCT_OK) {
+            oct__detail_give(ranks->detail);
+        }
+        return status == OCT_OK ? ranks->reason : status;
     }
     memset(&verdict, 0, sizeof verdict);
     verdict.status = (int32_t)status;
@@ -205,6 +211,12 @@ oct_status oct__ranks_agree(struct oct__ranks *ranks, oct_status status) {
     return (oct_status)verdict.status;
 }
 
+void oct__ranks_enter(struct oct__ranks *ranks) {
+    if (ranks->n_ranks > 1) {
+        ranks->is_known = 0;
+    }
+}
+
 oct_status oct__ranks_leave(struct oct__ranks *ranks, oct_status status) {
     if (status != OCT_OK && status != OCT_STATUS_CANCELLED && ranks->n_ranks > 1 &&
         !ranks->is_broken && !ranks->is_known) {
@@ -214,4 +226,10 @@ oct_status oct__ranks_leave(struct oct__ranks *ranks, oct_status status) {
         oct__detail_give(detail);
     }
     return status;
+}
+
+void oct__ranks_free(const struct oct__ranks *ranks, void *memory) {
+    if (!ranks || !ranks->is_broken) {
+        oct__free(memory);
+    }
 }

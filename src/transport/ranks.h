@@ -34,7 +34,7 @@ struct oct__ranks {
     int rank, n_ranks;
     int n_sharing; /* ranks that run on the same cores as this one, itself included */
     int is_broken; /* a rank has failed: `reason` and `detail` say how */
-    int is_known;  /* all have agreed on the last failure: nobody needs to be told */
+    int is_known;  /* all have agreed on the failure of this call: nobody needs to be told */
     oct_status reason;
     char detail[OCT_DETAIL_BYTES];
 
@@ -47,6 +47,8 @@ struct oct__ranks {
     oct_status (*wait)(struct oct__ranks *ranks, int ticket, size_t *n_bytes);
     /* Tells all others that this rank has failed. Returns at once. */
     void (*tell)(struct oct__ranks *ranks, oct_status status, const char *detail);
+    /* Fails when another rank has told of a failure. Returns at once. */
+    oct_status (*look)(struct oct__ranks *ranks);
 };
 
 /* The most bytes of one message. */
@@ -94,8 +96,16 @@ OCT_MUST_CHECK oct_status oct__ranks_count(struct oct__ranks *ranks, uint64_t *f
  * same. */
 OCT_MUST_CHECK oct_status oct__ranks_agree(struct oct__ranks *ranks, oct_status status);
 
+/* On the way into a call of the library: a failure of an earlier one, which the caller has dealt with,
+ * is no failure of this one. */
+void oct__ranks_enter(struct oct__ranks *ranks);
+
 /* On the way out of a call in which ranks may have failed one by one: tells the others unless they
  * know. Returns `status`. */
 oct_status oct__ranks_leave(struct oct__ranks *ranks, oct_status status);
+
+/* Frees memory that messages came from or went to. Once ranks are done with each other some may still be
+ * under way; then it is kept. */
+void oct__ranks_free(const struct oct__ranks *ranks, void *memory);
 
 #endif

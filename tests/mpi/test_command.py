@@ -35,13 +35,28 @@ def once(text, piece, what):
     equal(text.count(piece), 1, f"{what}: times that it says {piece!r}", text)
 
 
-def refused(n_ranks, piece, what, *command):
+def refused(n_ranks, code, piece, what, *command):
     begun = time.monotonic()
     got = launch(n_ranks, OCTET, "train", *command)
-    check(got.code not in (0, 124), f"{what}: exit {got.code}", got.err)
+    equal(got.code, code, f"{what}: exit", got.err)
     once(got.err, piece, what)
     seconds = time.monotonic() - begun
     check(seconds < 30, f"{what}: all have ended after {seconds:.1f} s")
+
+
+def array(path, kind, shape, values):
+    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}"
+    header = header.ljust(117) + "\n"
+    with open(path, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + bytes(values))
+
+
+def arrays(folder, n, n_classes, first=0):
+    """A dataset of n pictures, as --data npy: takes it; labels begin with `first`."""
+    os.mkdir(folder)
+    for name in ("train", "test"):
+        array(os.path.join(folder, f"{name}_images.npy"), "|u1", (n, 8, 8), [i * 37 % 256 for i in range(n * 64)])
+        array(os.path.join(folder, f"{name}_labels.npy"), "|u1", (n,), [(i + first) % n_classes for i in range(n)])
 
 
 if has_json():
@@ -63,22 +78,52 @@ if has_json():
                                 env=environment(), check=True)
         equal(len(json.loads(listed.stdout)["runs"]), 1, "3 ranks: runs on record")
 
+# Without the transport mpirun starts so many runs, which is rarely what was meant.
+got = launch(2, OCTET, "train", *TINY, "--epochs", "1", "--db", "none")
+equal(got.code, 0, "mpirun without transport mpi: exit", got.err)
+once(got.err, "octet train: started 2 times, each a run of its own; for one run over all of them: --transport mpi",
+     "mpirun without transport mpi")
+lacks(launch(1, OCTET, "train", *TINY, "--epochs", "1", "--db", "none").err, "started", "one process of mpirun")
+
 # Whoever makes the mistake, it is said once, with the rank where it is one rank's, and nobody stays behind.
-refused(4, "4 ranks for 3 nodes: a rank hosts at least one; start 3 (mpirun -n 3)", "more ranks than nodes", *MPI,
+refused(4, 2, "4 ranks for 3 nodes: a rank hosts at least one; start 3 (mpirun -n 3)", "more ranks than nodes", *MPI,
         "--nodes", "3")
-refused(2, "--nodez is no option", "a wrong option", *MPI, "--nodez", "3")
-refused(1, "rank 1 has other options than rank 0", "two runs in one", *MPI, "--epochs", "1",
+refused(2, 2, "--nodez is no option", "a wrong option", *MPI, "--nodez", "3")
+refused(1, 2, "rank 1 has other options than rank 0", "two runs in one", *MPI, "--epochs", "1",
         ":", "-n", "1", OCTET, "train", *MPI, "--epochs", "2")
-refused(1, "rank 1: ", "data that one host has not", *MPI, "--epochs", "1",
+refused(1, 1, "rank 1: ", "data that one host has not", *MPI, "--epochs", "1",
         ":", "-n", "1", OCTET, "train", *MPI, "--epochs", "1", "--data", "folder:/nowhere/at/all")
 with tempfile.TemporaryDirectory() as folder:
     here, there = os.path.join(folder, "here"), os.path.join(folder, "there")
-    refused(1, f"rank 1: {there} is not the folder that rank 0 sees", "checkpoints on disks of their own", *MPI,
+    refused(1, 2, f"rank 1: {there} is not the folder that rank 0 sees", "checkpoints on disks of their own", *MPI,
             "--epochs", "1", "--checkpoint", here,
             ":", "-n", "1", OCTET, "train", *MPI, "--epochs", "1", "--checkpoint", there)
     equal(os.listdir(here), [], "nothing is left of the look for it")
-refused(3, "lower the learning rate", "an overflow", *MPI, "--epochs", "3", "--lr", "1e6", "--precision", "fp32")
-refused(2, "--compare trains two runs in one process", "--compare over ranks", *MPI, "--compare", "fp32")
+
+    # Options and data that a run's number does not tell apart. "npy:." is another folder for each rank.
+    def pair(first, second):
+        return (*MPI, "--epochs", "1", *first, ":", "-n", "1", OCTET, "train", *MPI, "--epochs", "1", *second)
+
+    refused(1, 2, "rank 1 has every 3 and rank 0 1", "checkpoints at other times",
+            *pair(["--checkpoint", here], ["--checkpoint", here, "--every", "3"]))
+    refused(1, 2, "rank 1 is to write none and rank 0 some", "a rank without checkpoints",
+            *pair(["--checkpoint", here], []))
+    refused(1, 2, "rank 1 has eval-nodes 2 and rank 0 0", "other nodes to test", *pair([], ["--eval-nodes", "2"]))
+    own_data = [*MPI, "--data", "npy:.", "--epochs", "1"]
+    arrays(os.path.join(folder, "a"), 64, 4)
+    arrays(os.path.join(folder, "b"), 48, 4)
+    arrays(os.path.join(folder, "c"), 64, 3)
+    arrays(os.path.join(folder, "d"), 64, 4, first=1)
+    for name, piece in (("a", None), ("b", "rank 1 has training samples: 48 and rank 0 64"),
+                        ("c", "rank 1 has classes: 3 and rank 0 4"), ("d", "rank 1 has as many samples as rank 0")):
+        enter = ["sh", "-c", 'cd "$0" && exec "$@"']
+        got = launch(1, *enter, os.path.join(folder, "a"), OCTET, "train", *own_data,
+                     ":", "-n", "1", *enter, os.path.join(folder, name), OCTET, "train", *own_data)
+        equal(got.code, 2 if piece else 0, f"data of rank 1 in {name}: exit", got.err)
+        if piece:
+            once(got.err, piece, f"data of rank 1 in {name}")
+refused(3, 1, "lower the learning rate", "an overflow", *MPI, "--epochs", "3", "--lr", "1e6", "--precision", "fp32")
+refused(2, 2, "--compare trains two runs in one process", "--compare over ranks", *MPI, "--compare", "fp32")
 
 # A signal to rank 0, or to mpirun, which forwards SIGUSR1: all stop after the same step.
 with tempfile.TemporaryDirectory() as folder:
