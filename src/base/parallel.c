@@ -236,7 +236,7 @@ oct_status oct__parallel(int n_workers, int n_items, oct__task *task, void *cont
     return status;
 }
 
-int oct__parallel_width(void) {
+static int cores(void) {
 #ifdef __linux__
     cpu_set_t allowed;
     if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) {
@@ -245,6 +245,17 @@ int oct__parallel_width(void) {
 #endif
     long online = sysconf(_SC_NPROCESSORS_ONLN);
     return online > 0 ? (int)online : 1;
+}
+
+static atomic_int n_sharing = 1;
+
+void oct__parallel_share(int n_processes) {
+    atomic_store(&n_sharing, n_processes > 1 ? n_processes : 1);
+}
+
+int oct__parallel_width(void) {
+    const int own = cores() / atomic_load(&n_sharing);
+    return own > 1 ? own : 1;
 }
 
 uint64_t oct__parallel_place(void) {
@@ -269,6 +280,10 @@ int oct__parallel_available(void) {
 oct_status oct__parallel(int n_workers, int n_items, oct__task *task, void *context) {
     (void)n_workers;
     return in_order(n_items, task, context);
+}
+
+void oct__parallel_share(int n_processes) {
+    (void)n_processes;
 }
 
 int oct__parallel_width(void) {

@@ -31,12 +31,14 @@ typedef oct_status oct__task(void *context, int item, int worker);
 
 OCT_MUST_CHECK oct_status oct__parallel(int n_workers, int n_items, oct__task *task, void *context);
 
-/* How many threads this process may run at once; 1 in a build without threads. */
+/* How many threads this process may run at once: its cores, or its share of them; 1 in a build without
+ * threads. */
 int oct__parallel_width(void);
 
 /* Names the cores that these threads may run on: processes of one machine with the same name share
- * them, and should share out the threads, too. */
+ * them. How many there are, this one included, is for whoever knows the others to say. */
 uint64_t oct__parallel_place(void);
+void oct__parallel_share(int n_processes);
 
 /* False in a build without threads: everything then runs on the caller's thread. */
 int oct__parallel_available(void);

@@ -319,8 +319,7 @@ static oct_status take_share(struct oct_trainer *trainer, const struct oct_confi
     trainer->first_node = oct__ranks_first(trainer->n_nodes, ranks->n_ranks, ranks->rank);
     trainer->n_hosted =
         oct__ranks_first(trainer->n_nodes, ranks->n_ranks, ranks->rank + 1) - trainer->first_node;
-    const int width = oct__parallel_width(), own = width / ranks->n_sharing;
-    int n_threads = config->threads ? (int)config->threads : own > 0 ? own : 1;
+    int n_threads = config->threads ? (int)config->threads : oct__parallel_width();
     trainer->n_threads = n_threads < OCT_PARALLEL_MOST ? n_threads : OCT_PARALLEL_MOST;
     return OCT_OK;
 }

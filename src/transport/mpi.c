@@ -275,10 +275,10 @@ static void mpi_tell(struct oct__ranks *ranks, oct_status status, const char *de
 
 /* --- beginning -------------------------------------------------------------------------------- */
 
-/* How many ranks of this host may run on the very cores that this one may. */
-static oct_status count_sharing(int *out) {
+/* Ranks of this host that may run on the very same cores share them out. */
+static oct_status share_cores(void) {
     MPI_Comm host;
-    int n = 0, rank = 0;
+    int n = 0, rank = 0, n_sharing = 0;
     void *memory;
     OCT_TRY(check(MPI_Comm_split_type(mpi.world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
                   "finding the ranks of this host"));
@@ -290,10 +290,10 @@ static oct_status count_sharing(int *out) {
         status =
             check(MPI_Allgather(&own, sizeof own, MPI_BYTE, places, sizeof own, MPI_BYTE, host),
                   "comparing cores");
-        *out = 0;
         for (int i = 0; i < n; i++) {
-            *out += places[i] == own;
+            n_sharing += places[i] == own;
         }
+        oct__parallel_share(n_sharing);
         oct__free(places);
     }
     MPI_Comm_free(&host);
@@ -347,7 +347,7 @@ static oct_status begin(void) {
     OCT_TRY(check(MPI_Comm_set_errhandler(mpi.world, MPI_ERRORS_RETURN), "beginning"));
     OCT_TRY(check(MPI_Comm_rank(mpi.world, &mpi.ranks.rank), "beginning"));
     OCT_TRY(check(MPI_Comm_size(mpi.world, &mpi.ranks.n_ranks), "beginning"));
-    OCT_TRY(count_sharing(&mpi.ranks.n_sharing));
+    OCT_TRY(share_cores());
     mpi.ranks.send = mpi_send;
     mpi.ranks.receive = mpi_receive;
     mpi.ranks.wait = mpi_wait;

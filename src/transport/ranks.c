@@ -11,7 +11,7 @@
 #define FOLD_PIECE 32768
 
 struct oct__ranks *oct__ranks_alone(void) {
-    static struct oct__ranks alone = {.n_ranks = 1, .n_sharing = 1}; /* nobody ever changes it */
+    static struct oct__ranks alone = {.n_ranks = 1}; /* nobody ever changes it */
     return &alone;
 }
 

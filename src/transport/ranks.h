@@ -32,7 +32,6 @@ enum oct__tag { OCT_TAG_EDGE, OCT_TAG_TOGETHER, OCT_TAG_STOP, OCT_TAG_COUNT };
 
 struct oct__ranks {
     int rank, n_ranks;
-    int n_sharing; /* ranks that run on the same cores as this one, itself included */
     int is_broken; /* a rank has failed: `reason` and `detail` say how */
     int is_known;  /* all have agreed on the failure of this call: nobody needs to be told */
     oct_status reason;

@@ -8,6 +8,8 @@
  *     ranks stop FOLDER SEED      some of the runs, with checkpoints: goes on from there if there are any,
  *                                 and stops after some reports
  *     ranks finish FILE FOLDER    goes on to the end: the same lines
+ *     ranks failures              a failure that the caller deals with; one of a rank outside of the
+ *                                 library; a trainer that outlives MPI
  *
  * The last two work in one process, too (as `solo-stop`, `solo-finish`). Starting MPI takes longer than such
  * a run, so one program does all of them. Whatever a rank finds wrong it prints, and exits with 1.
@@ -245,6 +247,48 @@ static int compare_own(const char *path) {
     return failed;
 }
 
+static int fails_with(oct_status status, oct_status wanted, const char *words, const char *what) {
+    if (status == wanted && strstr(oct_last_error(), words)) {
+        return 1;
+    }
+    printf("rank %d: %s: %s, '%s'; expected %s, '%s'\n", rank, what, oct_status_name(status),
+           status == OCT_OK ? "" : oct_last_error(), oct_status_name(wanted), words);
+    return 0;
+}
+
+static int failures(void) {
+    struct trial trial;
+    struct oct_trainer *trainer = NULL;
+    struct oct_result result;
+    char words[OCT_RANKS_WORDS] = "";
+    int whose, n_wrong = !trial_at(0, &trial);
+    struct oct_config *config = configure(&trial, "mpi", 1);
+    expect(oct_trainer_create(config, NULL, &trainer), "a trainer");
+    rank = oct_ranks_here(NULL);
+    n_wrong += !fails_with(oct_trainer_load(trainer, "/nowhere/at/all"), OCT_STATUS_NOT_FOUND,
+                           "/nowhere", "a model that is not there");
+    expect(oct_trainer_run(trainer), "the run after a failure that all know of");
+    if (rank == 1) {
+        oct_ranks_tell(OCT_STATUS_CORRUPT, "the cat was on the keyboard");
+    }
+    n_wrong += !fails_with(oct_trainer_result(trainer, &result), OCT_STATUS_CORRUPT,
+                           rank == 1 ? "the cat" : "rank 1: the cat", "a rank's own failure");
+    n_wrong += !fails_with(oct_trainer_run(trainer), OCT_STATUS_CORRUPT, "the cat", "and later");
+    if (oct_ranks_end(0, words, &whose) != 0) {
+        printf("rank %d: the end: rank %d: %s\n", rank, whose, words);
+        n_wrong++;
+    }
+    n_wrong += !fails_with(oct_trainer_run(trainer), OCT_STATUS_INVALID, "MPI has been ended",
+                           "a trainer without MPI");
+    oct_trainer_destroy(trainer);
+    trainer = NULL;
+    n_wrong += !fails_with(oct_trainer_create(config, NULL, &trainer), OCT_STATUS_INVALID,
+                           "MPI has been ended", "a new one");
+    oct_config_destroy(config);
+    printf("%d failures are not as expected\n", n_wrong);
+    return n_wrong > 0;
+}
+
 /* Goes on with the runs to be stopped. Where they stand is in FOLDER/NUMBER. */
 static int go_on(const char *path, const char *folder, const char *transport, unsigned seed) {
     struct trial trial;
@@ -293,6 +337,9 @@ int main(int argc, char **argv) {
     if (argc == 3 && strcmp(mode, "compare-own") == 0) {
         return compare_own(argv[2]);
     }
+    if (argc == 2 && strcmp(mode, "failures") == 0) {
+        return failures();
+    }
     const char *transport = strncmp(mode, "solo-", 5) == 0 ? "inproc" : "mpi";
     mode += strncmp(mode, "solo-", 5) == 0 ? 5 : 0;
     if (argc == 4 && strcmp(mode, "stop") == 0) {
@@ -302,7 +349,7 @@ int main(int argc, char **argv) {
         return go_on(argv[2], argv[3], transport, 0);
     }
     fputs("usage: ranks write|compare|compare-own FILE, ranks [solo-]stop FOLDER SEED, "
-          "ranks [solo-]finish FILE FOLDER\n",
+          "ranks [solo-]finish FILE FOLDER, ranks failures\n",
           stderr);
     return 2;
 }

@@ -37,6 +37,7 @@ with tempfile.TemporaryDirectory() as folder:
     for n in (1, 2, 3, 8):
         contains(over(n, "compare", lines).out, ": 0 differ", f"{n} ranks")
 
+    equal(over(3, "failures").out.count("0 failures are not as expected"), 3, "ranks that fail as they should")
     contains(over(2, "compare-own", lines).out, "8 runs over ranks: 0 differ", "MPI begun by the program")
 
     # Stopped three times, each time on another number of ranks, and finished on one more.

@@ -550,7 +550,14 @@ static void parallel_skips_what_has_not_started(void **state) {
     for (int item = 1; item < ITEMS; item++) {
         assert_int_equal(visit.times[item], 0);
     }
-    assert_true(oct__parallel_width() >= 1);
+    const int width = oct__parallel_width();
+    assert_true(width >= 1);
+    oct__parallel_share(2);
+    assert_int_equal(oct__parallel_width(), width > 1 ? width / 2 : 1);
+    oct__parallel_share(1000000);
+    assert_int_equal(oct__parallel_width(), 1);
+    oct__parallel_share(1);
+    assert_int_equal(oct__parallel_width(), width);
     if (!oct__parallel_available()) {
         assert_int_equal(oct__parallel_width(), 1);
     }
