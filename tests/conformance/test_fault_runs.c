@@ -229,6 +229,34 @@ static void read_rows(struct oct_trainer *trainer, int home, float *out) {
                                     (size_t)trainer->n_nodes * cohort->stride[home]));
 }
 
+/* What a step changes of a node. */
+static const struct {
+    int home;
+    const char *name;
+} homes[] = {{OCT_HOME_PARAM, "parameters"},
+             {OCT_HOME_MOMENTUM, "momentum"},
+             {OCT_HOME_STAT, "statistics"},
+             {OCT_HOME_NUMERATOR, "numerators"}};
+
+enum { N_HOMES = OCT_COUNT_OF(homes) };
+
+struct rows {
+    float *before, *now; /* of all nodes */
+    size_t bytes;        /* of one */
+};
+
+/* Node 2 is away from step 2 on; everybody else moves. */
+static void expect_still(const char *what, const struct rows *rows, int64_t step) {
+    for (int node = 0; node < 5; node++) {
+        const size_t at = (size_t)node * rows->bytes / sizeof(float);
+        const int is_still = memcmp(rows->before + at, rows->now + at, rows->bytes) == 0;
+        if (is_still != (node == 2 && step >= 2)) {
+            fail_msg("step %lld: the %s of node %d %s", (long long)step, what, node,
+                     is_still ? "stood still" : "changed");
+        }
+    }
+}
+
 /* Rows of node 2 while it is away, and how it comes back. */
 static void crash(const char *memory) {
     char fault[80];
@@ -244,31 +272,31 @@ static void crash(const char *memory) {
                               .n_threads = 2};
     struct oct_config *config = configure(&options);
     struct oct_trainer *trainer = NULL;
+    struct rows rows[N_HOMES];
     EXPECT_OK(oct_trainer_create(config, NULL, &trainer));
-    const size_t n = trainer->cohort->stride[OCT_HOME_PARAM] / sizeof(float);
-    float *before = calloc(5 * n, sizeof *before), *now = calloc(5 * n, sizeof *now);
-    assert_true(before && now);
-    const int homes[] = {OCT_HOME_PARAM, OCT_HOME_MOMENTUM, OCT_HOME_NUMERATOR};
+    for (int h = 0; h < N_HOMES; h++) {
+        const size_t bytes = trainer->cohort->stride[homes[h].home];
+        assert_true(bytes > 0);
+        rows[h] = (struct rows){calloc(5, bytes), calloc(5, bytes), bytes};
+        assert_true(rows[h].before && rows[h].now);
+    }
     for (int64_t step = 0; step < 5; step++) {
         double u[5];
-        for (int h = 0; h < 3; h++) {
-            read_rows(trainer, homes[h], before);
-            memcpy(u, trainer->gossip->u, sizeof u);
-            if (h < 2) {
-                continue;
-            }
-            EXPECT_OK(oct__trainer_step(trainer));
-            read_rows(trainer, homes[h], now);
-            for (int node = 0; node < 5; node++) {
-                const int is_still =
-                    memcmp(before + (size_t)node * n, now + (size_t)node * n, n * sizeof *now) == 0;
-                assert_int_equal(is_still, node == 2 && step >= 2);
-            }
-            if (step >= 2) {
-                assert_true(u[2] == trainer->gossip->u[2]);
-            }
+        for (int h = 0; h < N_HOMES; h++) {
+            read_rows(trainer, homes[h].home, rows[h].before);
+        }
+        memcpy(u, trainer->gossip->u, sizeof u);
+        EXPECT_OK(oct__trainer_step(trainer));
+        for (int h = 0; h < N_HOMES; h++) {
+            read_rows(trainer, homes[h].home, rows[h].now);
+            expect_still(homes[h].name, &rows[h], step);
+        }
+        if (step >= 2) {
+            assert_true(u[2] == trainer->gossip->u[2]);
         }
     }
+    const size_t n = rows[0].bytes / sizeof(float);
+    float *before = rows[0].before, *now = rows[0].now;
     /* it is back: with what it had, or with the z of the lowest in-neighbour, weight 1 */
     read_rows(trainer, OCT_HOME_PARAM, before);
     EXPECT_OK(oct__absence_begin(trainer));
@@ -281,8 +309,10 @@ static void crash(const char *memory) {
         assert_true(trainer->gossip->u[2] == 1.0);
         assert_int_equal(trainer->exchange->faults->counts.repairs, 1 + 1); /* 1 -> 3 was new */
     }
-    free(before);
-    free(now);
+    for (int h = 0; h < N_HOMES; h++) {
+        free(rows[h].before);
+        free(rows[h].now);
+    }
     oct_trainer_destroy(trainer);
     oct_config_destroy(config);
 }
