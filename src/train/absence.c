@@ -78,14 +78,7 @@ int64_t oct__absence_present(const struct oct_trainer *trainer) {
 /* --- coming back ------------------------------------------------------------------------------ */
 
 static int returns_empty(const struct oct_trainer *trainer, int node, int64_t step) {
-    const struct oct__fault_plan *plan = plan_of(trainer);
-    for (size_t i = 0; i < plan->n_crashes; i++) {
-        if (plan->crashes[i].node == node && plan->crashes[i].back == step &&
-            plan->crashes[i].forgets) {
-            return 1;
-        }
-    }
-    return 0;
+    return oct__fault_forgets(plan_of(trainer), node, step);
 }
 
 /* Whoever has a model to give at this step. */

@@ -126,14 +126,15 @@ static oct_status read_all(char *text, struct oct__fault_plan *plan) {
     return OCT_OK;
 }
 
-/* A node that is away cannot crash. */
+/* A node that is away cannot crash, nor one that comes back in that very step. */
 static oct_status check_overlaps(const struct oct__fault_plan *plan) {
     for (size_t i = 0; i < plan->n_crashes; i++) {
         for (size_t j = i + 1; j < plan->n_crashes; j++) {
             const struct oct__crash *a = &plan->crashes[i], *b = &plan->crashes[j];
-            if (a->node == b->node && b->step < a->back) {
-                OCT_FAIL(INVALID, "crash: node %lld is to crash at step %lld, when it is away",
-                         (long long)a->node, (long long)b->step);
+            if (a->node == b->node && b->step <= a->back) {
+                OCT_FAIL(INVALID, "crash: node %lld is to crash at step %lld, when it %s",
+                         (long long)a->node, (long long)b->step,
+                         b->step < a->back ? "is away" : "comes back: make it one crash");
             }
         }
     }
@@ -168,6 +169,17 @@ int oct__fault_is_any(const struct oct__fault_plan *plan) {
            plan->n_crashes > 0;
 }
 
+/* Somebody has to be there who has a model: nodes that return without their memory ask for one. */
+static oct_status check_models(const struct oct__fault_plan *plan, int n_nodes, int64_t step) {
+    for (int node = 0; node < n_nodes; node++) {
+        if (!oct__fault_is_away(plan, node, step) && !oct__fault_forgets(plan, node, step)) {
+            return OCT_OK;
+        }
+    }
+    OCT_FAIL(INVALID, "fault: crash: at step %lld nobody would be left who has a model",
+             (long long)step);
+}
+
 oct_status oct__fault_check(const struct oct__fault_plan *plan, int n_nodes, int64_t n_steps) {
     for (size_t i = 0; i < plan->n_crashes; i++) {
         const struct oct__crash *crash = &plan->crashes[i];
@@ -179,14 +191,10 @@ oct_status oct__fault_check(const struct oct__fault_plan *plan, int n_nodes, int
             OCT_FAIL(INVALID, "fault: crash: step is %lld, and the run has steps 0 to %lld",
                      (long long)crash->step, (long long)n_steps - 1);
         }
-        int n_away = 0;
-        for (int node = 0; node < n_nodes; node++) {
-            n_away += oct__fault_is_away(plan, node, crash->step);
-        }
-        if (n_away == n_nodes) {
-            OCT_FAIL(INVALID, "fault: crash: at step %lld nobody would be left",
-                     (long long)crash->step);
-        }
+    }
+    /* Steps at which nodes come back need no look: who has no model then was away the step before. */
+    for (size_t i = 0; i < plan->n_crashes; i++) {
+        OCT_TRY(check_models(plan, n_nodes, plan->crashes[i].step));
     }
     return OCT_OK;
 }
@@ -197,6 +205,16 @@ int oct__fault_is_away(const struct oct__fault_plan *plan, int node, int64_t ste
     for (size_t i = 0; i < plan->n_crashes; i++) {
         const struct oct__crash *crash = &plan->crashes[i];
         if (crash->node == node && step >= crash->step && step < crash->back) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+int oct__fault_forgets(const struct oct__fault_plan *plan, int node, int64_t step) {
+    for (size_t i = 0; i < plan->n_crashes; i++) {
+        const struct oct__crash *crash = &plan->crashes[i];
+        if (crash->node == node && crash->back == step && crash->forgets) {
             return 1;
         }
     }

@@ -41,7 +41,7 @@ void oct__fault_fini(struct oct__fault_plan *plan);
 int oct__fault_is_any(const struct oct__fault_plan *plan);
 
 /* INVALID when a run of so many nodes and steps cannot have it (no such node, no such step, nobody
- * left). `n_steps` 0: not known yet. */
+ * left who has a model). `n_steps` 0: not known yet. */
 OCT_MUST_CHECK oct_status oct__fault_check(const struct oct__fault_plan *plan, int n_nodes,
                                            int64_t n_steps);
 
@@ -56,6 +56,9 @@ enum oct__fate {
 };
 
 int oct__fault_is_away(const struct oct__fault_plan *plan, int node, int64_t step);
+
+/* Whether a node comes back at this step without its memory. */
+int oct__fault_forgets(const struct oct__fault_plan *plan, int node, int64_t step);
 
 /* Steps from … to - 1 in which a node is away. */
 int64_t oct__fault_steps_away(const struct oct__fault_plan *plan, int node, int64_t from,

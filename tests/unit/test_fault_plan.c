@@ -66,6 +66,9 @@ static void refuses(void **state) {
         {"crash:node=1,step=5,memory=lost", "give back, too"},
         {"crash:node=1,step=5,back=7,memory=gone", "memory is 'gone'"},
         {"crash:node=1,step=5+crash:node=1,step=9", "crash at step 9, when it is away"},
+        {"crash:node=1,step=5,back=9+crash:node=1,step=9", "crash at step 9, when it comes back"},
+        {"crash:node=1,step=9,back=12+crash:node=1,step=5,back=9,memory=lost",
+         "when it comes back"},
     };
     for (size_t i = 0; i < OCT_COUNT_OF(cases); i++) {
         struct oct__fault_plan plan;
@@ -76,6 +79,46 @@ static void refuses(void **state) {
     EXPECT_OK(oct__fault_read("crash:node=0,step=2,back=9+crash:node=1,step=4", &plan));
     EXPECT_OK(oct__fault_check(&plan, 3, 0));
     EXPECT_FAILURE(oct__fault_check(&plan, 2, 0), OCT_STATUS_INVALID, "at step 4 nobody");
+    oct__fault_fini(&plan);
+    EXPECT_OK(oct__fault_read("crash:node=1,step=5,back=9+crash:node=1,step=10", &plan));
+    oct__fault_fini(&plan);
+}
+
+/* Nodes that come back empty need one who has a model. */
+static void wants_a_model(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t n_steps, at; /* where nobody has one; -1: fine */
+    } cases[] = {
+        {"crash:node=0,step=2,back=5,memory=lost+crash:node=1,step=5,back=9", 0, 5},
+        {"crash:node=0,step=2,back=5,memory=lost+crash:node=1,step=5,back=9", 20, 5},
+        {"crash:node=0,step=2,back=5,memory=lost+crash:node=1,step=3,back=9", 0, 3},
+        {"crash:node=0,step=2,back=5,memory=lost+crash:node=1,step=6,back=9", 0, -1},
+        {"crash:node=0,step=2,back=5+crash:node=1,step=5,back=9,memory=lost", 0, -1},
+        {"crash:node=0,step=2,back=5,memory=lost", 5, -1},
+    };
+    for (size_t i = 0; i < OCT_COUNT_OF(cases); i++) {
+        struct oct__fault_plan plan;
+        char piece[64];
+        snprintf(piece, sizeof piece, "at step %lld nobody would be left who has a model",
+                 (long long)cases[i].at);
+        EXPECT_OK(oct__fault_read(cases[i].text, &plan));
+        if (cases[i].at < 0) {
+            EXPECT_OK(oct__fault_check(&plan, 2, cases[i].n_steps));
+        } else {
+            EXPECT_FAILURE(oct__fault_check(&plan, 2, cases[i].n_steps), OCT_STATUS_INVALID, piece);
+        }
+        oct__fault_fini(&plan);
+    }
+    /* two that come back at once, when the third goes */
+    static const char *const text =
+        "crash:node=0,step=1,back=8,memory=lost+crash:node=1,step=2,back=8,memory=lost+"
+        "crash:node=2,step=8";
+    struct oct__fault_plan plan;
+    EXPECT_OK(oct__fault_read(text, &plan));
+    EXPECT_FAILURE(oct__fault_check(&plan, 3, 9), OCT_STATUS_INVALID, "at step 8 nobody");
+    EXPECT_OK(oct__fault_check(&plan, 4, 9));
     oct__fault_fini(&plan);
 }
 
@@ -194,7 +237,7 @@ static void closes_a_ring(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads),  cmocka_unit_test(refuses),       cmocka_unit_test(schedules),
-        cmocka_unit_test(closes), cmocka_unit_test(closes_a_ring),
+        cmocka_unit_test(closes), cmocka_unit_test(closes_a_ring), cmocka_unit_test(wants_a_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
