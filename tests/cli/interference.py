@@ -13,13 +13,13 @@ INTERFERE = os.path.join(os.environ.get("OCT_BUILD", os.path.dirname(OCTET)), "t
 SPARSE = 5 if "ASAN_OPTIONS" in os.environ else 1
 
 
-def interfere(place, orders, *command, program=OCTET):
+def interfere(place, orders, *command, program=OCTET, patience_s=PATIENCE_S):
     """Runs octet with `orders` about everything below `place`; the outcome, and all its changes until then as
-    pairs of call and path."""
+    pairs of call and path; behind a write that was cut in half, "half" and its path."""
     listing = place + ".calls"
     done = subprocess.run([INTERFERE, "--under", place, "--list", listing, *orders, "--", program, *command],
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          env=environment(), timeout=PATIENCE_S)
+                          env=environment(), timeout=patience_s)
     calls = []
     if os.path.exists(listing):
         with open(listing, encoding="utf-8") as file:
@@ -28,14 +28,28 @@ def interfere(place, orders, *command, program=OCTET):
 
 
 def can_interfere():
-    """Whether the kernel lets it see what a command does."""
+    """Whether the kernel lets it see what a command does. One that cannot be told to go on with a call leaves the
+    command waiting."""
     if not os.path.exists(INTERFERE):
         return False
     with tempfile.TemporaryDirectory() as above:
         place = os.path.join(os.path.realpath(above), "place")
         os.mkdir(place)
-        done, calls = interfere(place, [], f"{place}/below", program="mkdir")
+        try:
+            done, calls = interfere(place, [], f"{place}/below", program="mkdir", patience_s=10)
+        except subprocess.TimeoutExpired:
+            return False
         return done.code == 0 and calls == [("mkdir", f"{place}/below")]
+
+
+def can_halve():
+    """Whether the kernel lets it write half of what a command wanted to write."""
+    with tempfile.TemporaryDirectory() as above:
+        place = os.path.join(os.path.realpath(above), "place")
+        os.mkdir(place)
+        _, calls = interfere(place, ["--only", "write", "--short", "1"], "-c", f"echo halves > {place}/file",
+                             program="sh")
+        return ("half", f"{place}/file") in calls
 
 
 def skip_without_records():

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes that fail: every single one that a command makes, in its turn, on a disk that is full or bad.
+"""Writes that fail, each in its turn, on a disk that is full or bad.
 
-Checkpoints, model files, reports and the database of runs. Either the failure does not matter and the
+Checkpoints, model files, reports and the database of runs: every single change of a checkpoint, a model file or a
+report fails once; a disk that stays full is met at every third change of a checkpoint, and the database, which has
+hundreds, at every fifth (sanitized programs meet a fifth of all these). Either the failure does not matter and the
 result is the same, or the command ends with 1, names the file and the reason, and what was there before
 is as it was.
 """
@@ -12,7 +14,7 @@ import shutil
 import sys
 import tempfile
 
-from interference import SPARSE, can_interfere, interfere, skip_without_records
+from interference import SPARSE, can_halve, can_interfere, interfere, skip_without_records
 from octet_cli import QUICK, check, contains, equal, finish, octet, octet_json
 
 REASONS = {"ENOSPC": "No space left on device", "EIO": "Input/output error", "EDQUOT": "Disk quota exceeded",
@@ -102,13 +104,17 @@ with tempfile.TemporaryDirectory(dir=QUICK) as scratch:
     _, calls = interfere(place, [], *[word.replace("@", place) for word in RESUME])
     whole = contents(place)
     shutil.rmtree(place)
-    n_short = 0
+    n_short, n_halves = 0, 0
+    halves = can_halve()
+    if not halves:
+        print("the kernel does not let writes be cut in half: that part is left out")
     for n, (call, path) in enumerate(calls, 1):
-        if call != "write" or n_short >= 3 * (8 // SPARSE):
+        if not halves or call != "write" or n_short >= 3 * (8 // SPARSE):
             continue
         shutil.copytree(start, place)
-        done, _ = interfere(place, ["--short", str(n)], *[word.replace("@", place) for word in RESUME])
+        done, cut = interfere(place, ["--short", str(n)], *[word.replace("@", place) for word in RESUME])
         n_short += 1
+        n_halves += "half" in [name for name, _ in cut]
         equal(done.code, 0, f"half of write {n}, {path[len(place) + 1:]}: exit", done)
         now = contents(place)
         # The manifest has times of the run; its sums of all other files are right when it can be resumed.
@@ -116,7 +122,7 @@ with tempfile.TemporaryDirectory(dir=QUICK) as scratch:
         equal(len(same), 4, f"half of write {n}: files that are the same")
         equal(octet("train", "--resume", f"{place}/kept", "--db", "none").code, 0, f"half of write {n}: usable")
         shutil.rmtree(place)
-    check(n_short >= 3, f"{n_short} writes were cut in half")
+    check(n_halves >= 3 or not halves, f"{n_halves} of {n_short} writes were cut in half")
 
     # --- a model file ------------------------------------------------------------------------------
     start = f"{scratch}/saved"

@@ -11,7 +11,9 @@
  * Calls are numbered from 1 and written to FILE, one a line: "N CALL PATH". With --kill the command is
  * gone before call N happens: going through all N leaves a file in every state there is. --fail answers
  * call N with an error (ENOSPC, EIO …), --fail-from all from N on, as a disk does that stays full; with
- * --short call N writes half of what it was asked to. --term lets call N be and sends SIGTERM.
+ * --short call N writes half of what it was asked to, and a second line, "N half PATH", says that it did:
+ * where the kernel does not let this program write in the command's place, call N is left alone. --term
+ * lets call N be and sends SIGTERM.
  *
  * The status is the command's, 137 when it was killed, 125 when this program itself failed, 77 where the
  * kernel has no such notification.
@@ -53,15 +55,25 @@ struct call {
 };
 
 static const struct call calls[] = {
-    {"write", SYS_write, AT_FD, 0, -1},          {"write", SYS_pwrite64, AT_FD, 0, -1},
-    {"write", SYS_writev, AT_FD, 0, -1},         {"fsync", SYS_fsync, AT_FD, 0, -1},
-    {"fsync", SYS_fdatasync, AT_FD, 0, -1},      {"truncate", SYS_ftruncate, AT_FD, 0, -1},
-    {"close", SYS_close, AT_FD, 0, -1},          {"open", SYS_openat, AT_FD_PATH, 0, 2},
-    {"rename", SYS_renameat, AT_FD_PATH, 0, -1}, {"rename", SYS_renameat2, AT_FD_PATH, 0, -1},
-    {"mkdir", SYS_mkdirat, AT_FD_PATH, 0, -1},   {"unlink", SYS_unlinkat, AT_FD_PATH, 0, -1},
+    {"write", SYS_write, AT_FD, 0, -1},
+    {"write", SYS_pwrite64, AT_FD, 0, -1},
+    {"write", SYS_writev, AT_FD, 0, -1},
+    {"fsync", SYS_fsync, AT_FD, 0, -1},
+    {"fsync", SYS_fdatasync, AT_FD, 0, -1},
+    {"truncate", SYS_ftruncate, AT_FD, 0, -1},
+    {"close", SYS_close, AT_FD, 0, -1},
+    {"open", SYS_openat, AT_FD_PATH, 0, 2},
+    {"rename", SYS_renameat2, AT_FD_PATH, 0, -1},
+    {"mkdir", SYS_mkdirat, AT_FD_PATH, 0, -1},
+    {"unlink", SYS_unlinkat, AT_FD_PATH, 0, -1},
+#ifdef SYS_renameat
+    {"rename", SYS_renameat, AT_FD_PATH, 0, -1},
+#endif
 #ifdef SYS_open
-    {"open", SYS_open, AT_PATH, 0, 1},           {"rename", SYS_rename, AT_PATH, 0, -1},
-    {"mkdir", SYS_mkdir, AT_PATH, 0, -1},        {"unlink", SYS_unlink, AT_PATH, 0, -1},
+    {"open", SYS_open, AT_PATH, 0, 1},
+    {"rename", SYS_rename, AT_PATH, 0, -1},
+    {"mkdir", SYS_mkdir, AT_PATH, 0, -1},
+    {"unlink", SYS_unlink, AT_PATH, 0, -1},
     {"unlink", SYS_rmdir, AT_PATH, 0, -1},
 #endif
 };
@@ -322,6 +334,13 @@ static long write_half(const struct seccomp_notif *question) {
     return written;
 }
 
+static void note(FILE *list, long number, const char *name, const char *path) {
+    if (list) {
+        fprintf(list, "%ld %s %s\n", number, name, path);
+        fflush(list);
+    }
+}
+
 static void decide(const struct seccomp_notif *question, struct seccomp_notif_resp *answer,
                    pid_t child, FILE *list) {
     static long n_counted;
@@ -332,10 +351,7 @@ static void decide(const struct seccomp_notif *question, struct seccomp_notif_re
         return;
     }
     n_counted++;
-    if (list) {
-        fprintf(list, "%ld %s %s\n", n_counted, call->name, path);
-        fflush(list);
-    }
+    note(list, n_counted, call->name, path);
     if (order.action == KILL && n_counted == order.at) {
         kill(child, SIGKILL);
         answer->flags = 0;
@@ -352,15 +368,29 @@ static void decide(const struct seccomp_notif *question, struct seccomp_notif_re
         if (written > 0) {
             answer->flags = 0;
             answer->val = written;
+            note(list, n_counted, "half", path);
         }
     }
 }
 
+static int code_of(int status) {
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* Older kernels do not say when nobody is left who could ask: a look at the command now and then does. */
 static int watch(int listener, pid_t child, FILE *list) {
+    int status = 0;
     for (;;) {
         struct pollfd ready = {listener, POLLIN, 0};
-        if (poll(&ready, 1, -1) < 0 && errno != EINTR) {
+        const int n = poll(&ready, 1, 100);
+        if (n < 0 && errno != EINTR) {
             die("poll");
+        }
+        if (n == 0 && waitpid(child, &status, WNOHANG) == child) {
+            return code_of(status);
+        }
+        if (n <= 0) {
+            continue;
         }
         if (ready.revents & (POLLHUP | POLLERR)) {
             break; /* nobody is left who could ask */
@@ -374,10 +404,9 @@ static int watch(int listener, pid_t child, FILE *list) {
         decide(&question, &answer, child, list);
         (void)ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &answer); /* fails when it died meanwhile */
     }
-    int status = 0;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return code_of(status);
 }
 
 int main(int n_arguments, char **arguments) {
