@@ -63,7 +63,7 @@ struct oct_fault_counts {
     uint64_t late;         /* … that arrived after their round, and were discarded */
     uint64_t overtaken;    /* … that arrived behind the next one, and were discarded */
     uint64_t doubled;      /* … that arrived twice, once too often */
-    uint64_t repairs;      /* replicas and nodes that were given a whole row anew */
+    uint64_t repairs;      /* whole rows sent anew, for replicas and for nodes */
     uint64_t repair_bytes; /* … bytes sent for it, which bytes_sent has, too */
 };
 

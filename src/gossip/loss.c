@@ -82,9 +82,10 @@ void oct__gossip_settle_losses(struct oct__gossip *gossip) {
     }
 }
 
-/* e += part * (m - x~): that part of the message took no part. */
+/* e += part * (m - x~): that part of the message took no part; nothing of it did where those that are
+ * away have left nobody to send to. */
 static oct_status take_back(const struct oct__turn *turn, double given, double all) {
-    const double part = all > 0.0 ? 1.0 - given / all : 0.0;
+    const double part = all > 0.0 ? 1.0 - given / all : turn->gossip->is_closed;
     void *error = oct__turn_memory(turn, OCT_MEMORY_ERROR);
     if (part == 0.0) {
         return OCT_OK;
@@ -118,7 +119,8 @@ oct_status oct__turn_do_without(const struct oct__turn *turn) {
 
 int oct__gossip_needs_repair(const struct oct__gossip *gossip,
                              const struct oct__edge_replica *replica) {
-    const int is_late = gossip->is_closed || gossip->round >= gossip->n_new_rounds;
+    const int is_late =
+        gossip->round >= gossip->n_new_rounds || (gossip->is_closed && gossip->round > 0);
     return replica->own_version != replica->their_version || (replica->own_version == 0 && is_late);
 }
 

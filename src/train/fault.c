@@ -13,6 +13,9 @@
 /* Longer texts are no plan somebody wrote. */
 #define TEXT_MOST 4096
 
+/* Messages that are late are kept until then, each with its bytes. */
+#define DELAY_MOST 1000
+
 /* --- reading ---------------------------------------------------------------------------------- */
 
 /* What the options of any fault can say. */
@@ -33,7 +36,7 @@ static const struct oct__spec_option chance_table[] = {P, END};
 
 static const struct oct__spec_option delay_table[] = {
     P,
-    {"rounds", OCT_SPEC_INT, offsetof(struct entry, rounds), 1, 1e9, NULL},
+    {"rounds", OCT_SPEC_INT, offsetof(struct entry, rounds), 1, DELAY_MOST, NULL},
     END,
 };
 

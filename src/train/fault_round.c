@@ -111,9 +111,9 @@ oct_status oct__faults_begin(struct oct__faults *faults, struct oct__gossip *gos
             delivery->is_lost = (unsigned char)is_lost(fate);
             count_fate(faults, fate);
             if (delivery->is_repair) {
-                faults->counts.repairs += !delivery->is_lost;
-                faults->counts.repair_bytes += (uint64_t)oct__faults_copies(faults, edge) *
-                                               oct__wire_length(gossip->dense_form, NULL);
+                const uint64_t n_sent = (uint64_t)oct__faults_copies(faults, edge);
+                faults->counts.repairs += n_sent;
+                faults->counts.repair_bytes += n_sent * oct__wire_length(gossip->dense_form, NULL);
             }
         }
     }

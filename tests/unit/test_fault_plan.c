@@ -59,6 +59,7 @@ static void refuses(void **state) {
         {"drop:p=0.1+", "fault: "},
         {"drop:p=0.1+drop:p=0.2", "drop is given twice"},
         {"delay:p=0.1,rounds=0", "rounds is '0'"},
+        {"delay:p=0.1,rounds=1001", "rounds is '1001', expected a whole number from 1 to 1000"},
         {"duplicate:p=0.1,rounds=2", "no option 'rounds'"},
         {"crash:step=5", "which node"},
         {"crash:node=5", "from which step"},
