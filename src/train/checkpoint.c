@@ -38,6 +38,11 @@
 #define OLD ".old"
 #define CHUNK ((size_t)1 << 20) /* bytes that are read at once when sums are compared */
 
+/* Whether errno says that a file is not there, rather than that nobody can tell. */
+static int is_absent(void) {
+    return errno == ENOENT || errno == ENOTDIR;
+}
+
 /* --- names ----------------------------------------------------------------------------------- */
 
 static oct_status step_path(const char *folder, uint64_t step, const char *suffix,
@@ -93,7 +98,7 @@ static int newer_first(const void *a, const void *b) {
 static oct_status list(const char *folder, struct listing *out) {
     memset(out, 0, sizeof *out);
     DIR *directory = opendir(folder);
-    if (!directory && (errno == ENOENT || errno == ENOTDIR)) {
+    if (!directory && is_absent()) {
         OCT_FAIL(NOT_FOUND,
                  "%s: no such folder; a run writes checkpoints into the folder that its option "
                  "checkpoint names",
@@ -138,7 +143,7 @@ static oct_status list(const char *folder, struct listing *out) {
 /* Opens a regular file and tells its length; a pipe in its place must not make us wait. */
 static oct_status open_file(const char *path, int *out, uint64_t *n_bytes) {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) {
+    if (fd < 0 && is_absent()) {
         OCT_FAIL(CORRUPT, "%s: is missing", oct__path_shown(path));
     }
     if (fd < 0) {
@@ -161,6 +166,10 @@ static oct_status read_at(int fd, const char *path, uint64_t offset, void *bytes
         ssize_t got = pread(fd, to, n_bytes, (off_t)offset);
         if (got < 0 && errno == EINTR) {
             continue;
+        }
+        if (got < 0 && errno == EIO) {
+            OCT_FAIL(CORRUPT, "%s: cannot be read from byte %llu on: %s", oct__path_shown(path),
+                     (unsigned long long)offset, strerror(errno));
         }
         if (got < 0) {
             OCT_FAIL(IO, "%s: reading failed: %s", oct__path_shown(path), strerror(errno));
@@ -290,12 +299,19 @@ static oct_status open_candidate(const char *folder, const struct candidate *can
     return OCT_OK;
 }
 
+/* A failure that says nothing about the checkpoint: there is no memory, no descriptor, no permission. To go
+ * on as if it were damaged would lose what is in it. */
+static int is_ours(oct_status status) {
+    return status == OCT_STATUS_NO_MEMORY || status == OCT_STATUS_IO;
+}
+
 /* Nonzero when the folder has a manifest at all: it was finished once. */
 static int has_manifest(const char *folder, const struct candidate *candidate) {
     char path[OCT_PATH_BYTES], file[OCT_PATH_BYTES];
     struct stat facts;
     return step_path(folder, candidate->step, suffixes[candidate->form], path) == OCT_OK &&
-           oct__path_join(path, MANIFEST, "", file) == OCT_OK && lstat(file, &facts) == 0;
+           oct__path_join(path, MANIFEST, "", file) == OCT_OK &&
+           (lstat(file, &facts) == 0 || !is_absent());
 }
 
 static oct_status find_usable(const char *folder, const struct listing *listing,
@@ -316,7 +332,7 @@ static oct_status find_usable(const char *folder, const struct listing *listing,
             }
             return OCT_OK;
         }
-        if (status == OCT_STATUS_NO_MEMORY) {
+        if (is_ours(status)) {
             return status;
         }
         if (n_damaged++ == 0) {
@@ -362,7 +378,7 @@ static oct_status check_place(const char *folder, uint64_t step, const struct li
             continue;
         }
         oct_status status = open_candidate(folder, &listing->items[i], &later);
-        if (status == OCT_STATUS_NO_MEMORY) {
+        if (is_ours(status)) {
             return status;
         }
         if (status != OCT_OK) {
@@ -551,7 +567,7 @@ static oct_status move_in(const char *folder, uint64_t step, const char *partial
 }
 
 /* Whether a checkpoint is there in full, going by lengths: sums were right when it was written. One
- * that cannot be looked at now (no memory, a disk that does not answer) is not known to be damaged. */
+ * that cannot be looked at now (no memory, no permission) is not known to be damaged. */
 static int looks_whole(const char *folder, const struct candidate *candidate) {
     char path[OCT_PATH_BYTES];
     struct oct__manifest *manifest;
@@ -565,8 +581,9 @@ static int looks_whole(const char *folder, const struct candidate *candidate) {
     int whole = 1;
     for (int node = 0; whole && node < manifest->n_nodes; node++) {
         struct stat facts;
-        whole = node_path(manifest, node, path) == OCT_OK && stat(path, &facts) == 0 &&
-                (uint64_t)facts.st_size == manifest->files[node].bytes;
+        whole = node_path(manifest, node, path) != OCT_OK ||
+                (stat(path, &facts) == 0 ? (uint64_t)facts.st_size == manifest->files[node].bytes
+                                         : !is_absent());
     }
     oct__manifest_close(manifest);
     return whole;

@@ -19,6 +19,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/folder.h"
 #include "scratch.h"
 #include "support/check.h"
 #include "support/folder.h"
@@ -549,6 +550,34 @@ static void missing_swapped_and_extra(void **state) {
     run_fini(&run);
 }
 
+/* What cannot be opened now may be whole: nobody goes back for it, writes before it or removes it. */
+static void not_to_be_opened(void **state) {
+    (void)state;
+    static const char *const names[] = {"manifest", "node-00001.safetensors"};
+    for (size_t i = 0; i < OCT_COUNT_OF(names); i++) {
+        struct run run;
+        struct oct__manifest *manifest = NULL;
+        char file[2 * SCRATCH_PATH], spare[2 * SCRATCH_PATH], end[64];
+        two_checkpoints(&run);
+        snprintf(end, sizeof end, "/%s", names[i]);
+        snprintf(file, sizeof file, "%s", at_step(20, end));
+        snprintf(spare, sizeof spare, "%s", at_step(20, "/spare"));
+        assert_int_equal(rename(file, spare), 0);
+        assert_int_equal(symlink(file, file), 0); /* open says ELOOP, also to root */
+        EXPECT_FAILURE(oct__manifest_open(folder, &manifest), OCT_STATUS_IO, names[i]);
+        EXPECT_FAILURE(oct__checkpoint_prepare(folder, 10), OCT_STATUS_IO, names[i]);
+        EXPECT_OK(save(&run, 30)); /* keeps it rather than 10 */
+        assert_true(exists(at_step(20, "")) && !exists(at_step(10, "")));
+        assert_int_equal(unlink(file), 0);
+        assert_int_equal(rename(spare, file), 0);
+        assert_int_equal(oct__folder_remove(at_step(30, "")), 0);
+        forget_warnings();
+        assert_int_equal(expect_state(), 20);
+        assert_int_equal(n_warnings, 0);
+        run_fini(&run);
+    }
+}
+
 static void nothing_usable(void **state) {
     (void)state;
     struct run run;
@@ -853,6 +882,7 @@ int main(void) {
         cmocka_unit_test(every_cut_of_the_manifest),
         cmocka_unit_test(every_file_altered),
         cmocka_unit_test(missing_swapped_and_extra),
+        cmocka_unit_test(not_to_be_opened),
         cmocka_unit_test(nothing_usable),
         cmocka_unit_test(killed),
         cmocka_unit_test(a_disk_that_runs_full),
