@@ -148,6 +148,12 @@ void oct_trainer_watch(struct oct_trainer *trainer) {
     }
 }
 
+/* Whether a node took part in the step that was watched last, the last one of an epoch. */
+static int was_there(const struct oct_trainer *trainer, int node) {
+    const int64_t step = trainer->step / trainer->epoch_steps * trainer->epoch_steps - 1;
+    return !trainer->away || !oct__fault_is_away(&trainer->exchange->faults->plan, node, step);
+}
+
 oct_status oct_trainer_quantizer(const struct oct_trainer *trainer, int index,
                                  struct oct_quantizer *out) {
     if (!trainer || !out) {
@@ -159,11 +165,15 @@ oct_status oct_trainer_quantizer(const struct oct_trainer *trainer, int index,
                  trainer->has_watched ? "there are fewer" : "none has been watched yet");
     }
     double sums[3] = {0};
+    int n_there = 0;
+    for (int node = 0; node < trainer->n_nodes; node++) {
+        n_there += was_there(trainer, node);
+    }
     for (int node = 0; node < trainer->n_nodes; node++) {
         const float *found =
             trainer->cohort->watched + ((size_t)node * program->n_watches + (size_t)index) * 4;
-        for (int i = 0; i < 3; i++) {
-            sums[i] += (double)found[i] / trainer->n_nodes;
+        for (int i = 0; i < 3 && was_there(trainer, node); i++) {
+            sums[i] += (double)found[i] / n_there;
         }
     }
     const struct oct__watch *watch = &program->watches[index];

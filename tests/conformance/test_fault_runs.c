@@ -323,6 +323,51 @@ static void nodes_stand_still(void **state) {
     crash(",memory=lost");
 }
 
+/* Quantizers are watched in the last step of an epoch, here the fourth, in which node 1 is away; it is
+ * back when they are asked for. */
+static void quantizers_of_those_there(void **state) {
+    (void)state;
+    const struct options options = {.algorithm = "sgp",
+                                    .compress = "none",
+                                    .topology = "ring",
+                                    .momentum = "local",
+                                    .norm = "groupnorm",
+                                    .precision = "int8",
+                                    .transport = "inproc",
+                                    .fault = "crash:node=1,step=1,back=4",
+                                    .n_threads = 1};
+    struct oct_config *config = configure(&options);
+    struct oct_trainer *trainer = NULL;
+    struct oct_quantizer got;
+    EXPECT_OK(oct_trainer_create(config, NULL, &trainer));
+    assert_int_equal(trainer->epoch_steps, 4);
+    oct_trainer_watch(trainer);
+    for (int step = 0; step < 6; step++) {
+        EXPECT_OK(oct__trainer_step(trainer));
+    }
+    const size_t n = trainer->cohort->step_program->n_watches;
+    int n_told_apart = 0;
+    for (int index = 0; index < (int)n; index++) {
+        double there = 0.0, all = 0.0;
+        for (int node = 0; node < 5; node++) {
+            const double scale =
+                (double)trainer->cohort->watched[((size_t)node * n + (size_t)index) * 4 + 2];
+            there += node == 1 ? 0.0 : scale / 4;
+            all += scale / 5;
+        }
+        EXPECT_OK(oct_trainer_quantizer(trainer, index, &got));
+        if (!(fabs(got.scale - there) <= 1e-12 * fabs(there))) {
+            fail_msg("quantizer %d: scale %.9g, those there have %.9g, all %.9g", index, got.scale,
+                     there, all);
+        }
+        n_told_apart += fabs(all - there) > 1e-6 * fabs(there);
+    }
+    print_message("%d of %zu quantizers would differ\n", n_told_apart, n);
+    assert_true(n_told_apart > 0);
+    oct_trainer_destroy(trainer);
+    oct_config_destroy(config);
+}
+
 /* A node that is gone for good is no part of the average, nor of what is tested. */
 static void gone_for_good(void **state) {
     (void)state;
@@ -421,7 +466,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_however_run), cmocka_unit_test(same_bits_stopped_and_resumed),
         cmocka_unit_test(nodes_stand_still),     cmocka_unit_test(gone_for_good),
-        cmocka_unit_test(a_hundredth_lost),
+        cmocka_unit_test(a_hundredth_lost),      cmocka_unit_test(quantizers_of_those_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
