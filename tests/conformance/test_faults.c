@@ -461,11 +461,10 @@ static void losses_show(void **state) {
 static void errors_are_taken_back(void **state) {
     (void)state;
     static float error[6 * ROW];
-    static const char *const troubles[] = {
-        "drop:p=0", "drop:p=1",
-        /* node 2 has nobody to send to */
+    static const char alone[] = /* node 2 has nobody to send to */
         "crash:node=0,step=0+crash:node=1,step=0+crash:node=3,step=0+crash:node=4,step=0+"
-        "crash:node=5,step=0"};
+        "crash:node=5,step=0";
+    static const char *const troubles[] = {"drop:p=0", "drop:p=1", alone};
     for (int is_lost = 0; is_lost < (int)OCT_COUNT_OF(troubles); is_lost++) {
         const struct gossip_form form = {.algorithm = "sparse-push",
                                          .topology = "directed-ring",
