@@ -64,12 +64,12 @@ OCT_API OCT_MUST_CHECK oct_status oct_dataset_create(const struct oct_dataset_cu
 
 OCT_API void oct_dataset_info(const struct oct_dataset *dataset, struct oct_dataset_info *out);
 
-/* The bytes of sample `index`, borrowed; NULL when there is no such sample, or when the dataset is
- * not held in memory. */
+/* The bytes of sample `index`, borrowed; NULL when there is no such sample, when the dataset is not
+ * held in memory, or when this sample is not: a trainer's set, in one of many processes. */
 OCT_API const uint8_t *oct_dataset_image(const struct oct_dataset *dataset, int64_t index);
 
 /* Copies sample `index` of any dataset into `image` (height * width * channels bytes), as it is
- * tested: of a picture its middle. */
+ * tested: of a picture its middle. NOT_FOUND for one that another process holds. */
 OCT_API OCT_MUST_CHECK oct_status oct_dataset_read(const struct oct_dataset *dataset, int64_t index,
                                                    uint8_t *image);
 

@@ -54,6 +54,8 @@ struct oct_hooks {
     void *model_context;
     const struct oct_dataset *train; /* your data instead of the option `data`; borrowed, both or */
     const struct oct_dataset *test;  /* neither, and kept until the trainer is destroyed */
+    const char *data_folder; /* where the option `data` looks when `data-dir` is not set; read by
+                                oct_trainer_create only */
 };
 
 /* What went wrong in a run, by the option fault. */
@@ -125,6 +127,11 @@ OCT_API OCT_MUST_CHECK oct_status oct_trainer_save_as(struct oct_trainer *traine
 /* Gives every node the model saved by oct_trainer_save or oct_trainer_save_as; momentum starts anew. Names and shapes must
  * agree: on any failure the model stays as it was. */
 OCT_API OCT_MUST_CHECK oct_status oct_trainer_load(struct oct_trainer *trainer, const char *path);
+
+/* The training or the test set that it uses, borrowed. Over many processes a training set that the
+ * trainer opened has the pictures of its own nodes' samples alone, and the labels of all. */
+OCT_API const struct oct_dataset *oct_trainer_data(const struct oct_trainer *trainer,
+                                                   enum oct_split split);
 
 /* A node as the last finished epoch left it; what is not known yet is NaN. */
 struct oct_node {

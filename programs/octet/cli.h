@@ -337,9 +337,11 @@ struct cli_run {
     char reason[512];                 /* why it failed */
 };
 
-/* The samples of a run, or of several. */
+/* The samples of a run, or of several. Over ranks both are NULL, and each rank's trainer opens what it
+ * needs of them in `folder`. */
 struct cli_data {
     struct oct_dataset *train, *test;
+    const char *folder; /* borrowed; NULL: there is none */
 };
 
 oct_status cli_data_open(struct cli_data *data, const struct cli *cli,

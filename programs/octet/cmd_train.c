@@ -247,7 +247,7 @@ static void say_how_to_go_on(const struct cli *cli, const struct cli_report *rep
 }
 
 static int train_and_report(struct cli *cli, struct cli_report *report, struct cli_record *record) {
-    struct cli_data data = {NULL, NULL};
+    struct cli_data data = {NULL, NULL, NULL};
     oct_status status = cli_data_open(&data, cli, cli->config);
     int code = status == OCT_OK ? run_both(cli, report, &data, record) : cli_fail(cli, status);
     cli_data_close(&data);

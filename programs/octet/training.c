@@ -66,8 +66,14 @@ int cli_training_check(const struct cli *cli, const struct oct_config *config) {
 oct_status cli_data_open(struct cli_data *data, const struct cli *cli,
                          const struct oct_config *config) {
     const char *name = oct_config_get(config, "data"), *folder = cli_data_folder(cli);
+    int n_ranks;
     data->train = data->test = NULL;
+    data->folder = folder;
     cli_progress_note("reading %s", name);
+    (void)oct_ranks_here(&n_ranks);
+    if (n_ranks > 1) { /* the trainer knows which samples are this rank's */
+        return OCT_OK;
+    }
     oct_status status = oct_dataset_open(name, folder, OCT_SPLIT_TRAIN, &data->train);
     return status == OCT_OK ? oct_dataset_open(name, folder, OCT_SPLIT_TEST, &data->test) : status;
 }
@@ -161,7 +167,8 @@ oct_status cli_training_run(struct cli_training *training, struct cli_run *run) 
     const struct oct_hooks hooks = {.progress = watch_progress,
                                     .progress_context = &watch,
                                     .train = training->data->train,
-                                    .test = training->data->test};
+                                    .test = training->data->test,
+                                    .data_folder = training->data->folder};
     struct oct_trainer *trainer;
     training->refused = CLI_DONE;
     oct_status status = note_failure(run, oct_trainer_create(run->config, &hooks, &trainer));
@@ -175,7 +182,7 @@ oct_status cli_training_run(struct cli_training *training, struct cli_run *run) 
     if (training->refused == CLI_DONE) {
         note(training, NULL);
         if (training->opens) {
-            cli_opening_print(run->config, training->data->train);
+            cli_opening_print(run->config, oct_trainer_data(trainer, OCT_SPLIT_TRAIN));
         }
         status = note_failure(run, train_once(run, trainer, &watch));
         if (training->record) {

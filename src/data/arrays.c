@@ -183,30 +183,43 @@ static oct_status read_end(struct oct__reader *reader) {
     return OCT_OK;
 }
 
-/* Without a border the table is the file's content as it is; with one, rows find their place. */
-static oct_status read_images(struct part *part, int64_t pad, struct oct_dataset *dataset) {
-    size_t table_row = (size_t)dataset->width * (size_t)dataset->channels;
-    size_t table_image = table_row * (size_t)dataset->height;
-    if (pad == 0) {
-        OCT_TRY(
-            read_items(&part->reader, dataset->images, (size_t)dataset->n_samples * table_image));
-        return read_end(&part->reader);
-    }
-    size_t height = (size_t)part->array.dims[1];
-    size_t row = (size_t)part->array.dims[2] * (size_t)dataset->channels;
-    void *memory;
-    OCT_TRY(oct__alloc_array(height, row, "an image", &memory));
-    oct_status status = OCT_OK;
-    for (int64_t i = 0; i < dataset->n_samples && status == OCT_OK; i++) {
-        status = read_items(&part->reader, memory, height * row);
-        uint8_t *to = dataset->images + (size_t)i * table_image +
-                      (size_t)pad * (table_row + (size_t)dataset->channels);
-        for (size_t y = 0; y < height && status == OCT_OK; y++) {
-            memcpy(to + y * table_row, (const uint8_t *)memory + y * row, row);
+/* One image after the other through `image`, which has room for one: all are added to the sums, and
+ * those that are held find their place, rows inside the border. */
+static oct_status read_each(struct part *part, int64_t pad, uint8_t *image,
+                            struct oct_dataset *dataset, struct oct__data_sums *sums) {
+    const size_t height = (size_t)part->array.dims[1], width = (size_t)part->array.dims[2];
+    const size_t channels = (size_t)dataset->channels, row = width * channels;
+    const size_t table_row = (size_t)dataset->width * channels;
+    for (int64_t i = 0; i < dataset->n_samples; i++) {
+        OCT_TRY(read_items(&part->reader, image, height * row));
+        oct__data_sums_add(sums, image, height * width, dataset->channels);
+        uint8_t *to = oct__dataset_room(dataset, i);
+        for (size_t y = 0; to && y < height; y++) {
+            memcpy(to + ((size_t)pad + y) * table_row + (size_t)pad * channels, image + y * row,
+                   row);
         }
     }
-    oct__free(memory);
-    return status == OCT_OK ? read_end(&part->reader) : status;
+    return OCT_OK;
+}
+
+/* Without a border the table of all images is the file's content as it is. */
+static oct_status read_images(struct part *part, int64_t pad, struct oct_dataset *dataset) {
+    struct oct__data_sums sums = {{0}, {0}};
+    if (pad == 0 && !dataset->place) {
+        const size_t n_bytes = (size_t)dataset->n_samples * oct__sample_bytes(dataset);
+        OCT_TRY(read_items(&part->reader, dataset->images, n_bytes));
+        oct__data_sums_add(&sums, dataset->images, n_bytes / (size_t)dataset->channels,
+                           dataset->channels);
+    } else {
+        void *image;
+        OCT_TRY(oct__alloc_array((size_t)(part->array.dims[1] * part->array.dims[2]),
+                                 (size_t)dataset->channels, "an image", &image));
+        oct_status status = read_each(part, pad, image, dataset, &sums);
+        oct__free(image);
+        OCT_TRY(status);
+    }
+    oct__dataset_normalize(dataset, &sums);
+    return read_end(&part->reader);
 }
 
 /* Labels of one half; `into` may be NULL. *n_classes grows. */
@@ -272,13 +285,15 @@ static oct_status make_table(const char *name, const struct part *images, int64_
                  oct__path_shown(images->reader.path), (unsigned long long)array->dims[1],
                  (unsigned long long)array->dims[2]);
     }
-    return oct__dataset_alloc(name, (int64_t)array->dims[0], (int)(array->dims[1] + border),
-                              (int)(array->dims[2] + border), (int)channels_of(array), 1, out);
+    return oct__dataset_alloc_labels(name, (int64_t)array->dims[0], (int)(array->dims[1] + border),
+                                     (int)(array->dims[2] + border), (int)channels_of(array), 1,
+                                     out);
 }
 
 oct_status oct__arrays_open(const struct oct_dataset_kind *kind,
                             const struct oct__arrays_form *form, const char *text,
-                            enum oct_split split, struct oct_dataset **out) {
+                            enum oct_split split, const struct oct__data_choice *choice,
+                            struct oct_dataset **out) {
     struct oct__arrays_options options;
     OCT_TRY(read_options(kind, text, &options));
     OCT_TRY(oct__place_check(kind->plugin.name, options.path));
@@ -293,13 +308,13 @@ oct_status oct__arrays_open(const struct oct_dataset_kind *kind,
     OCT_TRY_TO(out, open_parts(form, &options, &parts));
     struct part *images = &parts.of[split][OCT_ARRAY_IMAGES];
     OCT_TRY_TO(out, make_table(kind->plugin.name, images, options.pad, &dataset));
-    OCT_TRY_TO(out, read_images(images, options.pad, dataset));
     for (int half = 0; half < 2; half++) {
         uint16_t *into = half == (int)split ? dataset->labels : NULL;
         OCT_TRY_TO(out, read_labels(&parts.of[half][OCT_ARRAY_LABELS], into, &n_classes));
     }
     dataset->n_classes = n_classes;
-    oct__dataset_measure(dataset);
+    OCT_TRY_TO(out, oct__dataset_hold(dataset, choice));
+    OCT_TRY_TO(out, read_images(images, options.pad, dataset));
     *out = dataset;
     dataset = NULL;
 out:

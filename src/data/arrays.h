@@ -5,8 +5,8 @@
  *     FOLDER/training labels   [n], integers from 0                 FOLDER/test labels
  *
  * A form knows the names of the files and reads their headers; here the four are found and held
- * against one another and against their lengths, and then images are read straight into the
- * dataset's table. There is one class more than the largest label of both halves, so that neither
+ * against one another and against their lengths, and then labels are read, and images straight into
+ * the dataset's table. There is one class more than the largest label of both halves, so that neither
  * half has to have them all.
  */
 #ifndef OCT_DATA_ARRAYS_H
@@ -50,7 +50,9 @@ struct oct__arrays_form {
 /* As oct_dataset_kind has them. */
 OCT_MUST_CHECK oct_status oct__arrays_open(const struct oct_dataset_kind *kind,
                                            const struct oct__arrays_form *form, const char *text,
-                                           enum oct_split split, struct oct_dataset **out);
+                                           enum oct_split split,
+                                           const struct oct__data_choice *choice,
+                                           struct oct_dataset **out);
 OCT_MUST_CHECK oct_status oct__arrays_locate(const struct oct_dataset_kind *kind, const char *text,
                                              char out[OCT_PATH_BYTES]);
 

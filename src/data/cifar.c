@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cifar.c - reading the binary files of CIFAR-10 and CIFAR-100; see cifar.h.
  *
- * Files are read, parsed and hashed side by side: hashing 154 MB takes longer than reading them.
+ * Files are read, parsed and hashed side by side: hashing 154 MB takes longer than reading them. Who
+ * wants some samples only wants to save memory: then it is one file at a time, twice, because what
+ * to hold is decided by the labels of all. The second reading is the one that is hashed.
  */
 #include "data/cifar.h"
 
@@ -12,6 +14,15 @@
 
 /* More files than any split has. */
 #define MOST_FILES 16
+
+/* Planes become pixels. */
+static void copy_pixels(const uint8_t *red, uint8_t *to) {
+    for (size_t p = 0; p < OCT_CIFAR_PIXELS; p++, to += 3) {
+        to[0] = red[p];
+        to[1] = red[p + OCT_CIFAR_PIXELS];
+        to[2] = red[p + 2 * (size_t)OCT_CIFAR_PIXELS];
+    }
+}
 
 oct_status oct__cifar_parse(const char *file, const uint8_t *bytes, size_t n_bytes,
                             const struct oct__cifar_form *form, int64_t first,
@@ -38,14 +49,16 @@ oct_status oct__cifar_parse(const char *file, const uint8_t *bytes, size_t n_byt
                          record[k], r, oct__grouped(r * record_bytes + k, at), n_allowed - 1);
             }
         }
-        size_t sample = (size_t)first + r;
-        dataset->labels[sample] = record[n_label_bytes - 1];
-        const uint8_t *red = record + n_label_bytes;
-        uint8_t *to = dataset->images + sample * OCT_CIFAR_BYTES;
-        for (size_t p = 0; p < OCT_CIFAR_PIXELS; p++, to += 3) {
-            to[0] = red[p];
-            to[1] = red[p + OCT_CIFAR_PIXELS];
-            to[2] = red[p + 2 * (size_t)OCT_CIFAR_PIXELS];
+        const uint8_t label = record[n_label_bytes - 1];
+        int64_t sample = first + (int64_t)r;
+        if (dataset->place && dataset->labels[sample] != label) {
+            OCT_FAIL(CORRUPT, "%s: label %d of record %zu was %d before: it changed meanwhile",
+                     file, label, r, dataset->labels[sample]);
+        }
+        dataset->labels[sample] = label;
+        uint8_t *to = oct__dataset_room(dataset, sample);
+        if (to) {
+            copy_pixels(record + n_label_bytes, to);
         }
     }
     return OCT_OK;
@@ -69,15 +82,24 @@ static oct_status read_file(void *context, int item, int worker) {
     OCT_TRY(oct__files_load(reading->dir, file, reading->kind->remedy, &loaded));
     oct_status status = oct__cifar_parse(loaded.path, loaded.bytes, loaded.n_bytes, reading->form,
                                          reading->first[item], reading->dataset);
-    if (status == OCT_OK) {
+    if (status == OCT_OK && reading->dataset->images) {
         status = oct__files_check(&loaded, file, reading->kind->remedy);
     }
     oct__loaded_fini(&loaded);
     return status;
 }
 
+static oct_status read_all(struct reading *reading, const struct oct__data_choice *choice) {
+    if (choice) {
+        OCT_TRY(oct__parallel(1, reading->n_files, read_file, reading));
+    }
+    OCT_TRY(oct__dataset_hold(reading->dataset, choice));
+    return oct__parallel(choice ? 1 : oct__parallel_width(), reading->n_files, read_file, reading);
+}
+
 oct_status oct__cifar_open(const struct oct_dataset_kind *kind, const struct oct__cifar_form *form,
-                           const char *folder, enum oct_split split, struct oct_dataset **out) {
+                           const char *folder, enum oct_split split,
+                           const struct oct__data_choice *choice, struct oct_dataset **out) {
     char dir[OCT_PATH_BYTES];
     OCT_TRY(oct__files_locate(kind, folder, dir));
     struct reading reading = {.kind = kind, .form = form, .dir = dir};
@@ -91,9 +113,9 @@ oct_status oct__cifar_open(const struct oct_dataset_kind *kind, const struct oct
             n_samples += (int64_t)(file->n_bytes / record_bytes);
         }
     }
-    OCT_TRY(oct__dataset_alloc(kind->plugin.name, n_samples, OCT_CIFAR_SIDE, OCT_CIFAR_SIDE, 3,
-                               form->n_classes, &reading.dataset));
-    oct_status status = oct__parallel(oct__parallel_width(), reading.n_files, read_file, &reading);
+    OCT_TRY(oct__dataset_alloc_labels(kind->plugin.name, n_samples, OCT_CIFAR_SIDE, OCT_CIFAR_SIDE,
+                                      3, form->n_classes, &reading.dataset));
+    oct_status status = read_all(&reading, choice);
     if (status != OCT_OK) {
         oct_dataset_close(reading.dataset);
         return status;

@@ -19,9 +19,10 @@ struct oct__cifar_form {
     float mean[3], deviation[3];
 };
 
-/* Reads whole records into samples first, first + 1, … of `dataset`, planes turned into pixels.
- * CORRUPT for bytes that are no whole number of records, more records than there is room for, or a
- * label out of range; `file` is for the message. */
+/* Reads whole records into samples first, first + 1, … of `dataset`: labels, and planes turned into
+ * pixels of those that are held. CORRUPT for bytes that are no whole number of records, more records
+ * than there is room for, a label out of range, or one that is another than what to hold was chosen
+ * by; `file` is for the message. */
 OCT_MUST_CHECK oct_status oct__cifar_parse(const char *file, const uint8_t *bytes, size_t n_bytes,
                                            const struct oct__cifar_form *form, int64_t first,
                                            struct oct_dataset *dataset);
@@ -29,6 +30,8 @@ OCT_MUST_CHECK oct_status oct__cifar_parse(const char *file, const uint8_t *byte
 /* Opens the files of one split of `kind`, in the table's order. */
 OCT_MUST_CHECK oct_status oct__cifar_open(const struct oct_dataset_kind *kind,
                                           const struct oct__cifar_form *form, const char *folder,
-                                          enum oct_split split, struct oct_dataset **out);
+                                          enum oct_split split,
+                                          const struct oct__data_choice *choice,
+                                          struct oct_dataset **out);
 
 #endif

@@ -36,9 +36,10 @@ static const struct oct__cifar_form form = {
 };
 
 static oct_status open_split(const struct oct_dataset_kind *kind, const char *options,
-                             const char *folder, enum oct_split split, struct oct_dataset **out) {
+                             const char *folder, enum oct_split split,
+                             const struct oct__data_choice *choice, struct oct_dataset **out) {
     (void)options;
-    return oct__cifar_open(kind, &form, folder, split, out);
+    return oct__cifar_open(kind, &form, folder, split, choice, out);
 }
 
 const struct oct_dataset_kind oct_dataset_cifar10 = {

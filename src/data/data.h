@@ -39,7 +39,10 @@ struct oct_dataset {
     int64_t n_samples;
     int height, width, channels;
     int n_classes;
-    uint8_t *images; /* [n_samples][height][width][channels]; NULL: streamed */
+    uint8_t *images; /* [n_held][height][width][channels]; NULL: streamed */
+    int64_t n_held;  /* samples whose pixels are in memory */
+    uint32_t *place; /* [n_samples] which of `images` a sample's is, or OCT_NOT_HELD; NULL: all are
+                        held, in order */
     const struct oct__streamed *streamed;
     void *context;                      /* of `streamed` */
     uint16_t *labels;                   /* [n_samples], each < n_classes */
@@ -50,9 +53,25 @@ struct oct_dataset {
     char *skipped;                      /* … and what is wrong with the first; NULL: none */
 };
 
+#define OCT_NOT_HELD UINT32_MAX
+
 static inline size_t oct__sample_bytes(const struct oct_dataset *dataset) {
     return (size_t)dataset->height * (size_t)dataset->width * (size_t)dataset->channels;
 }
+
+/* Which of `images` is sample `row`'s, or OCT_NOT_HELD. A streamed dataset has each as it is. */
+static inline uint32_t oct__dataset_place(const struct oct_dataset *dataset, uint32_t row) {
+    return dataset->place ? dataset->place[row] : row;
+}
+
+/* Whose pixels a process wants in memory: a rank trains on its own nodes' samples alone. Labels are
+ * held of all samples, because they decide whose a sample is. */
+struct oct__data_choice {
+    /* Sets keep[i], which is 0, for the samples to hold. Called once, when `dataset` has all labels
+     * and no pixels yet; never for a streamed one, which holds none. */
+    oct_status (*mark)(void *context, const struct oct_dataset *dataset, uint8_t *keep);
+    void *context;
+};
 
 /* One file that a dataset consists of, as it lies in its folder. */
 struct oct__data_file {
@@ -103,9 +122,11 @@ struct oct_dataset_kind {
     oct_status (*locate)(const struct oct_dataset_kind *kind, const char *options,
                          char out[OCT_PATH_BYTES]);
     /* `options` is what followed ':' in the spec, NULL when nothing did. `folder` is the data
-     * folder, may be NULL. The caller fills in nothing; on failure nothing is left allocated. */
+     * folder, may be NULL. `choice` says which samples to hold, NULL: all; normalization is that of
+     * all samples either way. The caller fills in nothing; on failure nothing is left allocated. */
     oct_status (*open)(const struct oct_dataset_kind *kind, const char *options, const char *folder,
-                       enum oct_split split, struct oct_dataset **out);
+                       enum oct_split split, const struct oct__data_choice *choice,
+                       struct oct_dataset **out);
 };
 
 /* Takes `n_samples` images and labels; both arrays are zeroed. Refuses sizes that overflow. */
@@ -113,13 +134,30 @@ OCT_MUST_CHECK oct_status oct__dataset_alloc(const char *name, int64_t n_samples
                                              int width, int channels, int n_classes,
                                              struct oct_dataset **out);
 
-/* The same without images: `streamed` fetches them, with `context`, which the dataset takes. On
+/* The same in two steps: labels first, and when they are filled in, the images of the samples that
+ * `choice` marks (NULL: of all). */
+OCT_MUST_CHECK oct_status oct__dataset_alloc_labels(const char *name, int64_t n_samples, int height,
+                                                    int width, int channels, int n_classes,
+                                                    struct oct_dataset **out);
+OCT_MUST_CHECK oct_status oct__dataset_hold(struct oct_dataset *dataset,
+                                            const struct oct__data_choice *choice);
+
+/* Where the pixels of sample `row` go; NULL: they are not held. */
+uint8_t *oct__dataset_room(const struct oct_dataset *dataset, int64_t row);
+
+/* Labels, and images that `streamed` fetches with `context`, which the dataset takes. On
  * failure the context is still the caller's. */
 OCT_MUST_CHECK oct_status oct__dataset_alloc_streamed(const char *name, int64_t n_samples,
                                                       int height, int width, int channels,
                                                       int n_classes,
                                                       const struct oct__streamed *streamed,
                                                       void *context, struct oct_dataset **out);
+
+/* As oct_dataset_open, holding what `choice` marks. */
+OCT_MUST_CHECK oct_status oct__dataset_open_some(const char *spec, const char *folder,
+                                                 enum oct_split split,
+                                                 const struct oct__data_choice *choice,
+                                                 struct oct_dataset **out);
 
 /* The rows of datasets.def. */
 #define OCT_DATASET(row) extern const struct oct_dataset_kind oct_dataset_##row;
@@ -137,9 +175,16 @@ OCT_MUST_CHECK oct_status oct__dataset_need(const char *name, const struct oct_d
 OCT_MUST_CHECK oct_status oct__dataset_takes(const struct oct_dataset_kind *kind,
                                              const char *options);
 
-/* Sets mean and deviation to those of the samples, which are in memory: exact integer sums, so the
- * same on every machine. A channel that never changes gets deviation 1. */
-void oct__dataset_measure(struct oct_dataset *dataset);
+/* Sums over pixels, by channel: exact integers, so the same on every machine and in any order. */
+struct oct__data_sums {
+    uint64_t sum[OCT_DATA_CHANNELS], squares[OCT_DATA_CHANNELS];
+};
+void oct__data_sums_add(struct oct__data_sums *sums, const uint8_t *pixels, size_t n_pixels,
+                        int channels);
+
+/* Sets mean and deviation to those of all samples, held or not, whose pixels have been added; black
+ * ones need not be. A channel that never changes gets deviation 1. */
+void oct__dataset_normalize(struct oct_dataset *dataset, const struct oct__data_sums *sums);
 
 /* The look-up table of crop_u8_f32: lut[channel][byte] = (byte / 255 - mean) / deviation. */
 void oct__dataset_lut(const struct oct_dataset *dataset, float lut[OCT_DATA_CHANNELS * 256]);

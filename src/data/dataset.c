@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dataset.c - the table of images and labels itself: making, filling, reading, closing.
  *
- * Images that fit are held in memory as bytes, all of them: CIFAR-10 is 184 MB, and a step that
- * waits for a disk is slower than the arithmetic it feeds. Others stay in their files and are
- * decoded ahead of the step that needs them (loader.h).
+ * Images that fit are held in memory as bytes: CIFAR-10 is 184 MB, and a step that waits for a disk
+ * is slower than the arithmetic it feeds. One of many processes holds those that it trains on, and
+ * says so rather than give another's. Larger sets stay in their files and are decoded ahead of the
+ * step that needs them (loader.h).
  */
 #include <limits.h>
 #include <math.h>
@@ -12,8 +13,8 @@
 #include "base/spec.h"
 #include "data/data.h"
 
-static oct_status alloc(const char *name, int64_t n_samples, int height, int width, int channels,
-                        int n_classes, int has_images, struct oct_dataset **out) {
+oct_status oct__dataset_alloc_labels(const char *name, int64_t n_samples, int height, int width,
+                                     int channels, int n_classes, struct oct_dataset **out) {
     if (n_samples < 1 || n_samples > INT32_MAX) {
         OCT_FAIL(INVALID, "%s: %lld samples, expected 1 to %d", name, (long long)n_samples,
                  INT32_MAX);
@@ -34,12 +35,6 @@ static oct_status alloc(const char *name, int64_t n_samples, int height, int wid
     OCT_TRY(oct__alloc(sizeof *dataset, "dataset", &memory));
     dataset = memory;
     OCT_TRY_TO(fail, oct__alloc_text(name, "dataset name", &dataset->name));
-    if (has_images) {
-        size_t sample_bytes = (size_t)height * (size_t)width * (size_t)channels;
-        OCT_TRY_TO(fail,
-                   oct__alloc_array((size_t)n_samples, sample_bytes, "dataset images", &memory));
-        dataset->images = memory;
-    }
     OCT_TRY_TO(fail, oct__alloc_array((size_t)n_samples, sizeof dataset->labels[0],
                                       "dataset labels", &memory));
     dataset->labels = memory;
@@ -58,16 +53,65 @@ fail:
     return status;
 }
 
+/* Kept samples lie in their order. */
+static oct_status make_places(struct oct_dataset *dataset, const struct oct__data_choice *choice) {
+    const size_t n = (size_t)dataset->n_samples;
+    void *memory;
+    OCT_TRY(oct__alloc_array(n, sizeof *dataset->place, "places of samples", &memory));
+    dataset->place = memory;
+    OCT_TRY(oct__alloc(n, "kept samples", &memory));
+    uint8_t *keep = memory;
+    oct_status status = choice->mark(choice->context, dataset, keep);
+    uint32_t n_held = 0;
+    for (size_t i = 0; i < n; i++) {
+        dataset->place[i] = keep[i] ? n_held++ : OCT_NOT_HELD;
+    }
+    dataset->n_held = n_held;
+    oct__free(keep);
+    return status;
+}
+
+oct_status oct__dataset_hold(struct oct_dataset *dataset, const struct oct__data_choice *choice) {
+    void *memory;
+    if (choice) {
+        OCT_TRY(make_places(dataset, choice));
+    } else {
+        dataset->n_held = dataset->n_samples;
+    }
+    OCT_TRY(oct__alloc_array((size_t)dataset->n_held, oct__sample_bytes(dataset), "dataset images",
+                             &memory));
+    dataset->images = memory;
+    return OCT_OK;
+}
+
 oct_status oct__dataset_alloc(const char *name, int64_t n_samples, int height, int width,
                               int channels, int n_classes, struct oct_dataset **out) {
-    return alloc(name, n_samples, height, width, channels, n_classes, 1, out);
+    struct oct_dataset *dataset;
+    OCT_TRY(
+        oct__dataset_alloc_labels(name, n_samples, height, width, channels, n_classes, &dataset));
+    oct_status status = oct__dataset_hold(dataset, NULL);
+    if (status != OCT_OK) {
+        oct_dataset_close(dataset);
+        return status;
+    }
+    *out = dataset;
+    return OCT_OK;
+}
+
+uint8_t *oct__dataset_room(const struct oct_dataset *dataset, int64_t row) {
+    if (row < 0 || row >= dataset->n_samples || !dataset->images) {
+        return NULL;
+    }
+    const uint32_t place = oct__dataset_place(dataset, (uint32_t)row);
+    return place == OCT_NOT_HELD ? NULL
+                                 : dataset->images + (size_t)place * oct__sample_bytes(dataset);
 }
 
 oct_status oct__dataset_alloc_streamed(const char *name, int64_t n_samples, int height, int width,
                                        int channels, int n_classes,
                                        const struct oct__streamed *streamed, void *context,
                                        struct oct_dataset **out) {
-    OCT_TRY(alloc(name, n_samples, height, width, channels, n_classes, 0, out));
+    OCT_TRY(oct__dataset_alloc_labels(name, n_samples, height, width, channels, n_classes, out));
     (*out)->streamed = streamed;
     (*out)->context = context;
     return OCT_OK;
@@ -82,24 +126,27 @@ void oct_dataset_close(struct oct_dataset *dataset) {
     }
     oct__free(dataset->skipped);
     oct__free(dataset->labels);
+    oct__free(dataset->place);
     oct__free(dataset->images);
     oct__free(dataset->name);
     oct__free(dataset);
 }
 
-void oct__dataset_measure(struct oct_dataset *dataset) {
-    size_t n_pixels = (size_t)dataset->n_samples * (size_t)dataset->height * (size_t)dataset->width;
-    uint64_t sum[OCT_DATA_CHANNELS] = {0}, squares[OCT_DATA_CHANNELS] = {0};
-    const uint8_t *pixel = dataset->images;
+void oct__data_sums_add(struct oct__data_sums *sums, const uint8_t *pixels, size_t n_pixels,
+                        int channels) {
     for (size_t i = 0; i < n_pixels; i++) {
-        for (int c = 0; c < dataset->channels; c++, pixel++) {
-            sum[c] += *pixel;
-            squares[c] += (uint64_t)*pixel * *pixel;
+        for (int c = 0; c < channels; c++, pixels++) {
+            sums->sum[c] += *pixels;
+            sums->squares[c] += (uint64_t)*pixels * *pixels;
         }
     }
+}
+
+void oct__dataset_normalize(struct oct_dataset *dataset, const struct oct__data_sums *sums) {
+    size_t n_pixels = (size_t)dataset->n_samples * (size_t)dataset->height * (size_t)dataset->width;
     for (int c = 0; c < dataset->channels; c++) {
-        double mean = (double)sum[c] / (double)n_pixels;
-        double variance = (double)squares[c] / (double)n_pixels - mean * mean;
+        double mean = (double)sums->sum[c] / (double)n_pixels;
+        double variance = (double)sums->squares[c] / (double)n_pixels - mean * mean;
         dataset->mean[c] = (float)(mean / 255.0);
         dataset->deviation[c] = variance > 1e-6 ? (float)(sqrt(variance) / 255.0) : 1.0F;
     }
@@ -115,8 +162,8 @@ void oct__dataset_lut(const struct oct_dataset *dataset, float lut[OCT_DATA_CHAN
     }
 }
 
-oct_status oct_dataset_open(const char *spec, const char *folder, enum oct_split split,
-                            struct oct_dataset **out) {
+oct_status oct__dataset_open_some(const char *spec, const char *folder, enum oct_split split,
+                                  const struct oct__data_choice *choice, struct oct_dataset **out) {
     if (!spec || !out || (split != OCT_SPLIT_TRAIN && split != OCT_SPLIT_TEST)) {
         OCT_FAIL(INVALID, "oct_dataset_open: needs a spec, a split and a place for the result");
     }
@@ -126,7 +173,12 @@ oct_status oct_dataset_open(const char *spec, const char *folder, enum oct_split
     const struct oct_dataset_kind *kind;
     OCT_TRY(oct__dataset_need(name, &kind));
     OCT_TRY(oct__dataset_takes(kind, options));
-    return kind->open(kind, options, folder, split, out);
+    return kind->open(kind, options, folder, split, choice, out);
+}
+
+oct_status oct_dataset_open(const char *spec, const char *folder, enum oct_split split,
+                            struct oct_dataset **out) {
+    return oct__dataset_open_some(spec, folder, split, NULL, out);
 }
 
 static oct_status check_normalization(const struct oct_dataset_custom *custom, int *measured) {
@@ -176,7 +228,12 @@ oct_status oct_dataset_create(const struct oct_dataset_custom *custom, struct oc
         dataset->labels[i] = (uint16_t)label;
     }
     if (measured) {
-        oct__dataset_measure(dataset);
+        struct oct__data_sums sums = {{0}, {0}};
+        oct__data_sums_add(&sums, dataset->images,
+                           (size_t)custom->n_samples * (size_t)custom->height *
+                               (size_t)custom->width,
+                           custom->channels);
+        oct__dataset_normalize(dataset, &sums);
     } else {
         memcpy(dataset->mean, custom->mean, sizeof dataset->mean[0] * (size_t)custom->channels);
         memcpy(dataset->deviation, custom->deviation,
@@ -202,10 +259,7 @@ void oct_dataset_info(const struct oct_dataset *dataset, struct oct_dataset_info
 }
 
 const uint8_t *oct_dataset_image(const struct oct_dataset *dataset, int64_t index) {
-    if (index < 0 || index >= dataset->n_samples || !dataset->images) {
-        return NULL;
-    }
-    return dataset->images + (size_t)index * oct__sample_bytes(dataset);
+    return oct__dataset_room(dataset, index);
 }
 
 oct_status oct_dataset_read(const struct oct_dataset *dataset, int64_t index, uint8_t *image) {
@@ -213,8 +267,16 @@ oct_status oct_dataset_read(const struct oct_dataset *dataset, int64_t index, ui
         OCT_FAIL(INVALID, "oct_dataset_read: sample %lld, expected 0 to %lld and room for it",
                  (long long)index, dataset ? (long long)dataset->n_samples - 1 : -1LL);
     }
-    if (dataset->images) {
-        memcpy(image, oct_dataset_image(dataset, index), oct__sample_bytes(dataset));
+    if (!dataset->streamed) {
+        const uint8_t *held = oct_dataset_image(dataset, index);
+        if (!held) {
+            OCT_FAIL(NOT_FOUND,
+                     "%s: sample %lld is not in this process's memory, which holds %lld of %lld: "
+                     "it is another rank's",
+                     dataset->name, (long long)index, (long long)dataset->n_held,
+                     (long long)dataset->n_samples);
+        }
+        memcpy(image, held, oct__sample_bytes(dataset));
         return OCT_OK;
     }
     void *reader;

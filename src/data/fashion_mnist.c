@@ -33,7 +33,8 @@ static const struct oct__data_source sources[] = {
 };
 
 static oct_status open_split(const struct oct_dataset_kind *kind, const char *options,
-                             const char *folder, enum oct_split split, struct oct_dataset **out) {
+                             const char *folder, enum oct_split split,
+                             const struct oct__data_choice *choice, struct oct_dataset **out) {
     (void)options;
     char dir[OCT_PATH_BYTES];
     OCT_TRY(oct__files_locate(kind, folder, dir));
@@ -54,7 +55,8 @@ static oct_status open_split(const struct oct_dataset_kind *kind, const char *op
         .n_image_bytes = images.n_bytes,
         .n_label_bytes = labels.n_bytes,
     };
-    OCT_TRY_TO(fail, oct__idx_dataset(kind->plugin.name, &pair, SIDE, BORDER, CLASSES, &dataset));
+    OCT_TRY_TO(fail,
+               oct__idx_dataset(kind->plugin.name, &pair, SIDE, BORDER, CLASSES, choice, &dataset));
     OCT_TRY_TO(fail, oct__files_check(&images, &file[0], kind->remedy));
     OCT_TRY_TO(fail, oct__files_check(&labels, &file[1], kind->remedy));
     /* Measured over the 60,000 training images with their borders: 0.219000 and 0.331811

@@ -40,8 +40,10 @@ static oct_status locate(const struct oct_dataset_kind *kind, const char *text,
 }
 
 static oct_status open_split(const struct oct_dataset_kind *kind, const char *text,
-                             const char *folder, enum oct_split split, struct oct_dataset **out) {
+                             const char *folder, enum oct_split split,
+                             const struct oct__data_choice *choice, struct oct_dataset **out) {
     (void)folder;
+    (void)choice; /* none is held */
     struct options options;
     OCT_TRY(read_options(kind, text, &options));
     OCT_TRY(oct__place_check(kind->plugin.name, options.path));

@@ -63,7 +63,7 @@ static oct_status open_both(const struct oct_dataset_kind *kind, const char *opt
                             const char *folder) {
     for (enum oct_split split = OCT_SPLIT_TRAIN; split <= OCT_SPLIT_TEST; split++) {
         struct oct_dataset *dataset;
-        OCT_TRY(kind->open(kind, options, folder, split, &dataset));
+        OCT_TRY(kind->open(kind, options, folder, split, NULL, &dataset));
         const oct_status status = check_skipped(kind, dataset);
         oct_dataset_close(dataset);
         OCT_TRY(status);

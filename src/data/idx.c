@@ -45,8 +45,34 @@ oct_status oct__idx_parse(const char *file, const uint8_t *bytes, size_t n_bytes
     return OCT_OK;
 }
 
+static oct_status copy_labels(const char *file, const struct oct__idx *labels,
+                              struct oct_dataset *dataset) {
+    for (size_t i = 0; i < labels->dims[0]; i++) {
+        uint8_t label = labels->elements[i];
+        if (label >= dataset->n_classes) {
+            OCT_FAIL(CORRUPT, "%s: label %d of record %zu at byte %zu, expected 0 to %d",
+                     oct__path_shown(file), label, i, i + 8, dataset->n_classes - 1);
+        }
+        dataset->labels[i] = label;
+    }
+    return OCT_OK;
+}
+
+static void copy_images(const struct oct__idx *images, size_t side, size_t border,
+                        struct oct_dataset *dataset) {
+    const size_t padded = side + 2 * border;
+    for (int64_t i = 0; i < dataset->n_samples; i++) {
+        const uint8_t *from = images->elements + (size_t)i * side * side;
+        uint8_t *to = oct__dataset_room(dataset, i);
+        for (size_t y = 0; to && y < side; y++) {
+            memcpy(to + (y + border) * padded + border, from + y * side, side);
+        }
+    }
+}
+
 oct_status oct__idx_dataset(const char *name, const struct oct__idx_pair *pair, int side,
-                            int border, int n_classes, struct oct_dataset **out) {
+                            int border, int n_classes, const struct oct__data_choice *choice,
+                            struct oct_dataset **out) {
     struct oct__idx images, labels;
     OCT_TRY(oct__idx_parse(pair->image_file, pair->images, pair->n_image_bytes, 3, &images));
     OCT_TRY(oct__idx_parse(pair->label_file, pair->labels, pair->n_label_bytes, 1, &labels));
@@ -60,22 +86,17 @@ oct_status oct__idx_dataset(const char *name, const struct oct__idx_pair *pair, 
     }
     int padded = side + 2 * border;
     struct oct_dataset *dataset;
-    OCT_TRY(oct__dataset_alloc(name, images.dims[0], padded, padded, 1, n_classes, &dataset));
-    size_t sample_bytes = (size_t)padded * (size_t)padded;
-    const uint8_t *from = images.elements;
-    for (size_t i = 0; i < images.dims[0]; i++) {
-        uint8_t label = labels.elements[i];
-        if (label >= n_classes) {
-            oct_dataset_close(dataset);
-            OCT_FAIL(CORRUPT, "%s: label %d of record %zu at byte %zu, expected 0 to %d",
-                     oct__path_shown(pair->label_file), label, i, i + 8, n_classes - 1);
-        }
-        dataset->labels[i] = label;
-        uint8_t *to = dataset->images + i * sample_bytes + (size_t)border * (size_t)(padded + 1);
-        for (int y = 0; y < side; y++, from += side, to += padded) {
-            memcpy(to, from, (size_t)side);
-        }
+    OCT_TRY(
+        oct__dataset_alloc_labels(name, images.dims[0], padded, padded, 1, n_classes, &dataset));
+    oct_status status = copy_labels(pair->label_file, &labels, dataset);
+    if (status == OCT_OK) {
+        status = oct__dataset_hold(dataset, choice);
     }
+    if (status != OCT_OK) {
+        oct_dataset_close(dataset);
+        return status;
+    }
+    copy_images(&images, (size_t)side, (size_t)border, dataset);
     *out = dataset;
     return OCT_OK;
 }
@@ -153,9 +174,10 @@ static const struct oct__arrays_form form = {
 };
 
 static oct_status open_split(const struct oct_dataset_kind *kind, const char *options,
-                             const char *folder, enum oct_split split, struct oct_dataset **out) {
+                             const char *folder, enum oct_split split,
+                             const struct oct__data_choice *choice, struct oct_dataset **out) {
     (void)folder;
-    return oct__arrays_open(kind, &form, options, split, out);
+    return oct__arrays_open(kind, &form, options, split, choice, out);
 }
 
 const struct oct_dataset_kind oct_dataset_idx = {

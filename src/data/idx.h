@@ -30,9 +30,10 @@ struct oct__idx_pair {
 };
 
 /* A dataset of one channel from both files: images must be `side` x `side` and get `border` black
- * pixels on every side. */
+ * pixels on every side; those that `choice` marks are held. */
 OCT_MUST_CHECK oct_status oct__idx_dataset(const char *name, const struct oct__idx_pair *pair,
                                            int side, int border, int n_classes,
+                                           const struct oct__data_choice *choice,
                                            struct oct_dataset **out);
 
 /* Element type and number of dimensions from the first 4 bytes: INVALID for what cannot be `role`.

@@ -78,7 +78,9 @@ static oct_status locate(const struct oct_dataset_kind *kind, const char *folder
 }
 
 static oct_status open_split(const struct oct_dataset_kind *kind, const char *text,
-                             const char *folder, enum oct_split split, struct oct_dataset **out) {
+                             const char *folder, enum oct_split split,
+                             const struct oct__data_choice *choice, struct oct_dataset **out) {
+    (void)choice; /* none is held */
     char root[OCT_PATH_BYTES];
     struct options options = {.size = 224};
     OCT_TRY(oct__spec_read(kind->plugin.name, text, table, &options));

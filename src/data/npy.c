@@ -394,9 +394,10 @@ static const struct oct__arrays_form form = {
 };
 
 static oct_status open_split(const struct oct_dataset_kind *kind, const char *options,
-                             const char *folder, enum oct_split split, struct oct_dataset **out) {
+                             const char *folder, enum oct_split split,
+                             const struct oct__data_choice *choice, struct oct_dataset **out) {
     (void)folder;
-    return oct__arrays_open(kind, &form, options, split, out);
+    return oct__arrays_open(kind, &form, options, split, choice, out);
 }
 
 const struct oct_dataset_kind oct_dataset_npy = {

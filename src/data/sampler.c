@@ -41,7 +41,8 @@ void oct__sampler_batch(struct oct__sampler *sampler, const struct oct_dataset *
         }
         uint32_t row = sampler->rows[sampler->order[position % sampler->n_samples]];
         struct oct__pick *pick = &picks[b];
-        *pick = (struct oct__pick){.row = (int32_t)row, .label = dataset->labels[row]};
+        *pick = (struct oct__pick){.row = (int32_t)oct__dataset_place(dataset, row),
+                                   .label = dataset->labels[row]};
         if (pad > 0) {
             uint32_t words[4];
             struct oct__stream augment =

@@ -15,8 +15,8 @@
 
 #include "data/data.h"
 
-/* One sample of a batch, as the engine's batch operation reads it: row of the image table, crop
- * offset, mirrored or not, class. */
+/* One sample of a batch, as the engine's batch operation reads it: row of the image table (which has
+ * the samples that are held), crop offset, mirrored or not, class. */
 struct oct__pick {
     int32_t row, dy, dx, flip, label;
 };

@@ -109,8 +109,33 @@ static void draw_sample(const struct options *options, const uint8_t *pattern, u
     }
 }
 
+/* Classes take turns. Samples that are not held are not drawn. */
+static oct_status draw(const struct options *options, enum oct_split split, const uint8_t *patterns,
+                       const struct oct__data_choice *choice, struct oct_dataset *dataset) {
+    const size_t sample_bytes = oct__sample_bytes(dataset);
+    const int noise_256 = (int)(options->noise * 255.0 * 256.0 + 0.5);
+    for (int64_t i = 0; i < dataset->n_samples; i++) {
+        dataset->labels[i] = (uint16_t)(i % options->classes);
+    }
+    OCT_TRY(oct__dataset_hold(dataset, choice));
+    for (int64_t i = 0; i < dataset->n_samples; i++) {
+        uint8_t *to = oct__dataset_room(dataset, i);
+        if (to) {
+            draw_sample(options, patterns + dataset->labels[i] * sample_bytes, (uint32_t)i, split,
+                        noise_256, to);
+        }
+    }
+    /* By construction, nearly: both halves must use the same, so neither is measured. */
+    for (int c = 0; c < dataset->channels; c++) {
+        dataset->mean[c] = 0.5F;
+        dataset->deviation[c] = 0.2F;
+    }
+    return OCT_OK;
+}
+
 static oct_status open_split(const struct oct_dataset_kind *kind, const char *text,
-                             const char *folder, enum oct_split split, struct oct_dataset **out) {
+                             const char *folder, enum oct_split split,
+                             const struct oct__data_choice *choice, struct oct_dataset **out) {
     (void)folder;
     struct options options = {
         .samples = 2048, .classes = 10, .size = 32, .channels = 3, .noise = 0.1};
@@ -120,28 +145,19 @@ static oct_status open_split(const struct oct_dataset_kind *kind, const char *te
     size_t sample_bytes = (size_t)size * (size_t)size * (size_t)channels;
     void *patterns;
     OCT_TRY(oct__alloc_array((size_t)options.classes, sample_bytes, "class patterns", &patterns));
-    struct oct_dataset *dataset;
-    oct_status status = oct__dataset_alloc(kind->plugin.name, n_samples, size, size, channels,
-                                           (int)options.classes, &dataset);
-    if (status != OCT_OK) {
-        oct__free(patterns);
-        return status;
-    }
     for (int label = 0; label < options.classes; label++) {
         draw_pattern(label, size, channels, (uint8_t *)patterns + (size_t)label * sample_bytes);
     }
-    int noise_256 = (int)(options.noise * 255.0 * 256.0 + 0.5);
-    for (int64_t i = 0; i < n_samples; i++) {
-        int64_t label = i % options.classes;
-        dataset->labels[i] = (uint16_t)label;
-        draw_sample(&options, (uint8_t *)patterns + (size_t)label * sample_bytes, (uint32_t)i,
-                    split, noise_256, dataset->images + (size_t)i * sample_bytes);
+    struct oct_dataset *dataset = NULL;
+    oct_status status = oct__dataset_alloc_labels(kind->plugin.name, n_samples, size, size,
+                                                  channels, (int)options.classes, &dataset);
+    if (status == OCT_OK) {
+        status = draw(&options, split, patterns, choice, dataset);
     }
     oct__free(patterns);
-    /* By construction, nearly: both halves must use the same, so neither is measured. */
-    for (int c = 0; c < channels; c++) {
-        dataset->mean[c] = 0.5F;
-        dataset->deviation[c] = 0.2F;
+    if (status != OCT_OK) {
+        oct_dataset_close(dataset);
+        return status;
     }
     *out = dataset;
     return OCT_OK;

@@ -404,7 +404,7 @@ fail:
 
 /* Held in memory. */
 static uint64_t image_bytes(const struct oct_dataset *data) {
-    return data->images ? (uint64_t)data->n_samples * oct__sample_bytes(data) : 0;
+    return (uint64_t)data->n_held * oct__sample_bytes(data);
 }
 
 oct_status oct__bench_memory(const struct oct_config *config, int n_nodes, int n_steps,

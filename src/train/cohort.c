@@ -37,7 +37,7 @@ static oct_status make_resident(struct oct__engine *engine, const struct oct_dat
         resident->is_borrowed = 1;
         return OCT_OK;
     }
-    size_t bytes = (size_t)dataset->n_samples * oct__sample_bytes(dataset);
+    size_t bytes = (size_t)dataset->n_held * oct__sample_bytes(dataset);
     OCT_TRY(engine->alloc(engine, bytes, "dataset", &resident->images));
     return engine->write(engine, resident->images, dataset->images, bytes);
 }
@@ -50,7 +50,7 @@ static void drop_resident(struct oct__engine *engine, struct oct__resident *resi
 }
 
 int oct__cohort_table(const struct oct_dataset *dataset, int n_nodes, int batch) {
-    return dataset->images ? (int)dataset->n_samples : n_nodes * batch;
+    return dataset->images ? (int)dataset->n_held : n_nodes * batch;
 }
 
 /* Room for the images of a launch, which are decoded when they are needed. */
@@ -218,11 +218,29 @@ static oct_status make_state(struct oct__cohort *cohort) {
     return oct__cohort_write(cohort, OCT_HOME_PARAM, cohort->host_row);
 }
 
+/* A row of the image table is not looked at again in the step: this is where a sample that another
+ * rank holds would be noticed. */
+static oct_status check_held(const struct oct_dataset *train, const struct oct_partition *partition,
+                             int node) {
+    const uint32_t *rows = oct_partition_rows(partition, node);
+    const int64_t n = oct_partition_size(partition, node);
+    for (int64_t i = 0; i < n; i++) {
+        if (oct__dataset_place(train, rows[i]) == OCT_NOT_HELD) {
+            OCT_FAIL(INVALID,
+                     "node %d trains on sample %u, which is not in this process's memory: its data "
+                     "is that of another rank's nodes",
+                     node, rows[i]);
+        }
+    }
+    return OCT_OK;
+}
+
 static oct_status make_samplers(struct oct__cohort *cohort) {
     const struct oct__cohort_config *c = &cohort->config;
     TAKE(cohort->samplers, c->n_nodes);
     for (int node = 0; node < c->n_nodes; node++) {
         const int number = c->first_node + node;
+        OCT_TRY(check_held(c->train, c->partition, number));
         OCT_TRY(oct__sampler_init(&cohort->samplers[node], c->seed, (uint32_t)number,
                                   oct_partition_rows(c->partition, number),
                                   (uint32_t)oct_partition_size(c->partition, number)));
@@ -265,6 +283,10 @@ static oct_status fill(struct oct__cohort *cohort) {
     if (c->train->n_classes != c->test->n_classes) {
         OCT_FAIL(SHAPE, "the training set has %d classes and the test set %d", c->train->n_classes,
                  c->test->n_classes);
+    }
+    if (c->test->images && c->test->n_held < c->test->n_samples) {
+        OCT_FAIL(INVALID, "%lld of %lld test samples are in memory, and nodes are tested on all",
+                 (long long)c->test->n_held, (long long)c->test->n_samples);
     }
     OCT_TRY(make_resident(cohort->engine, c->train, c->train, &cohort->train));
     OCT_TRY(make_resident(cohort->engine, c->test, c->train, &cohort->test));

@@ -98,7 +98,11 @@ static oct_status run_chunk(void *context, int item, int worker) {
     const size_t classes = (size_t)inference->config.graph->n_classes;
     for (int i = 0; i < program->batch; i++) {
         const uint32_t row = inference->rows[first + (i < n ? i : 0)];
-        lane->picks[i] = (struct oct__pick){.row = (int32_t)row, .label = -1};
+        const uint32_t place = oct__dataset_place(inference->config.data->dataset, row);
+        if (place == OCT_NOT_HELD) {
+            OCT_FAIL(NOT_FOUND, "inference: sample %u is not in memory here", row);
+        }
+        lane->picks[i] = (struct oct__pick){.row = (int32_t)place, .label = -1};
     }
     OCT_TRY(oct__cohort_lane_fetch(program, lane, inference->config.data->dataset, n));
     OCT_TRY(engine->write(engine, oct__program_at(program, &lane->bases, program->picks, 0),

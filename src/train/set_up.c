@@ -27,6 +27,57 @@ static oct_status check_skipped(const struct oct_dataset *dataset,
     return OCT_OK;
 }
 
+static oct_status check_count(const char *option, int64_t wanted, const char *set, int64_t has) {
+    if (wanted > has) {
+        OCT_FAIL(INVALID, "%s: %lld, but the %s set has %lld", option, (long long)wanted, set,
+                 (long long)has);
+    }
+    return OCT_OK;
+}
+
+/* Which samples each node learns from. */
+static oct_status deal(struct oct_trainer *trainer, const struct oct_config *config,
+                       const struct oct_dataset *train) {
+    OCT_TRY(check_count("samples", config->samples, "training", train->n_samples));
+    const struct oct_partition_options options = {
+        .name = config->partition,
+        .n_nodes = (int)config->nodes,
+        .n_samples = config->samples,
+        .seed = (uint64_t)config->seed,
+    };
+    return oct_partition_create(train, &options, &trainer->partition);
+}
+
+/* A rank holds the samples of the nodes that it hosts. */
+static oct_status mark_own(void *context, const struct oct_dataset *train, uint8_t *keep) {
+    struct oct_trainer *trainer = context;
+    OCT_TRY(deal(trainer, trainer->config, train));
+    for (int i = 0; i < trainer->n_hosted; i++) {
+        const int node = trainer->first_node + i;
+        const uint32_t *rows = oct_partition_rows(trainer->partition, node);
+        const int64_t n = oct_partition_size(trainer->partition, node);
+        for (int64_t k = 0; k < n; k++) {
+            keep[rows[k]] = 1;
+        }
+    }
+    return OCT_OK;
+}
+
+/* One process hosts all nodes, and holds the whole table. */
+static oct_status open_train(struct oct_trainer *trainer, const char *spec, const char *folder) {
+    const struct oct__data_choice own = {mark_own, trainer};
+    const int is_shared = trainer->ranks->n_ranks > 1;
+    OCT_TRY(oct__dataset_open_some(spec, folder, OCT_SPLIT_TRAIN, is_shared ? &own : NULL,
+                                   &trainer->owned_train));
+    const struct oct_dataset *train = trainer->owned_train;
+    if (train->place) {
+        oct__log(OCT_LOG_DEBUG, "rank %d holds %lld of %lld training samples, %.1f MiB",
+                 trainer->ranks->rank, (long long)train->n_held, (long long)train->n_samples,
+                 (double)train->n_held * (double)oct__sample_bytes(train) / 1048576.0);
+    }
+    return OCT_OK;
+}
+
 static oct_status open_data(struct oct_trainer *trainer, const struct oct_config *config) {
     const struct oct_hooks *hooks = &trainer->hooks;
     if (!hooks->train != !hooks->test) {
@@ -36,8 +87,8 @@ static oct_status open_data(struct oct_trainer *trainer, const struct oct_config
         trainer->train = hooks->train;
         trainer->test = hooks->test;
     } else {
-        const char *folder = config->data_dir[0] ? config->data_dir : NULL;
-        OCT_TRY(oct_dataset_open(config->data, folder, OCT_SPLIT_TRAIN, &trainer->owned_train));
+        const char *folder = config->data_dir[0] ? config->data_dir : hooks->data_folder;
+        OCT_TRY(open_train(trainer, config->data, folder));
         OCT_TRY(oct_dataset_open(config->data, folder, OCT_SPLIT_TEST, &trainer->owned_test));
         trainer->train = trainer->owned_train;
         trainer->test = trainer->owned_test;
@@ -50,27 +101,14 @@ static oct_status open_data(struct oct_trainer *trainer, const struct oct_config
     return check_skipped(trainer->test, config);
 }
 
-static oct_status check_count(const char *option, int64_t wanted, const char *set, int64_t has) {
-    if (wanted > has) {
-        OCT_FAIL(INVALID, "%s: %lld, but the %s set has %lld", option, (long long)wanted, set,
-                 (long long)has);
-    }
-    return OCT_OK;
-}
-
 /* Which samples each node learns from, and which are tested: those the same whatever the seed, so
  * that figures of different seeds compare. */
 static oct_status choose_samples(struct oct_trainer *trainer, const struct oct_config *config) {
     const int64_t n_train = trainer->train->n_samples, n_test = trainer->test->n_samples;
-    OCT_TRY(check_count("samples", config->samples, "training", n_train));
+    if (!trainer->partition) { /* as far as it was not needed to open the data */
+        OCT_TRY(deal(trainer, config, trainer->train));
+    }
     OCT_TRY(check_count("test-samples", config->test_samples, "test", n_test));
-    const struct oct_partition_options options = {
-        .name = config->partition,
-        .n_nodes = (int)config->nodes,
-        .n_samples = config->samples,
-        .seed = (uint64_t)config->seed,
-    };
-    OCT_TRY(oct_partition_create(trainer->train, &options, &trainer->partition));
     trainer->n_rows = config->samples ? config->samples : n_train;
     trainer->n_test_rows = (uint32_t)(config->test_samples ? config->test_samples : n_test);
     void *memory;

@@ -50,6 +50,11 @@ void oct_trainer_destroy(struct oct_trainer *trainer) {
     oct__free(trainer);
 }
 
+const struct oct_dataset *oct_trainer_data(const struct oct_trainer *trainer,
+                                           enum oct_split split) {
+    return !trainer ? NULL : split == OCT_SPLIT_TRAIN ? trainer->train : trainer->test;
+}
+
 /* --- telling how far it is ------------------------------------------------------------------- */
 
 double oct__trainer_samples_per_s(const struct oct_trainer *trainer) {

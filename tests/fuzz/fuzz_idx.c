@@ -60,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
                                  .n_image_bytes = cut,
                                  .n_label_bytes = n_bytes - cut};
     struct oct_dataset *dataset = NULL;
-    if (oct__idx_dataset("fuzz", &pair, side, 2, 10, &dataset) != OCT_OK) {
+    if (oct__idx_dataset("fuzz", &pair, side, 2, 10, NULL, &dataset) != OCT_OK) {
         FUZZ_CHECK(dataset == NULL);
         return 0;
     }

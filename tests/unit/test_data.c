@@ -291,7 +291,7 @@ static void idx_pairs_become_datasets(void **state) {
     labels[9] = 0;
     labels[10] = 4;
     struct oct_dataset *dataset = NULL;
-    assert_int_equal(oct__idx_dataset("it", &pair, 28, 2, 10, &dataset), OCT_OK);
+    assert_int_equal(oct__idx_dataset("it", &pair, 28, 2, 10, NULL, &dataset), OCT_OK);
     assert_int_equal(dataset->n_samples, 3);
     assert_int_equal(dataset->height * 100 + dataset->width, 3232);
     for (int i = 0; i < 3; i++) {
@@ -308,13 +308,13 @@ static void idx_pairs_become_datasets(void **state) {
     oct_dataset_close(dataset);
     dataset = NULL;
     labels[9] = 10;
-    assert_fails(oct__idx_dataset("it", &pair, 28, 2, 10, &dataset), OCT_STATUS_CORRUPT,
+    assert_fails(oct__idx_dataset("it", &pair, 28, 2, 10, NULL, &dataset), OCT_STATUS_CORRUPT,
                  "labels: label 10 of record 1 at byte 9, expected 0 to 9");
-    assert_fails(oct__idx_dataset("it", &pair, 32, 0, 10, &dataset), OCT_STATUS_CORRUPT,
+    assert_fails(oct__idx_dataset("it", &pair, 32, 0, 10, NULL, &dataset), OCT_STATUS_CORRUPT,
                  "images: images of 28x28 at byte 8, expected 32x32");
     labels[7] = 2;
     pair.n_label_bytes--;
-    assert_fails(oct__idx_dataset("it", &pair, 28, 2, 10, &dataset), OCT_STATUS_CORRUPT,
+    assert_fails(oct__idx_dataset("it", &pair, 28, 2, 10, NULL, &dataset), OCT_STATUS_CORRUPT,
                  "labels: 2 labels at byte 4 for 3 images");
     assert_null(dataset);
 }
@@ -393,7 +393,7 @@ static const char *const cifar100_names[] = {"train.bin", "test.bin"};
 
 static oct_status open_it(const struct stand_in *in, enum oct_split split,
                           struct oct_dataset **out) {
-    return in->kind.open(&in->kind, NULL, folder, split, out);
+    return in->kind.open(&in->kind, NULL, folder, split, NULL, out);
 }
 
 static const char *file_path(const struct stand_in *in, int i) {
@@ -462,10 +462,10 @@ static void package_folder_is_the_second_place(void **state) {
     char packaged[SCRATCH_PATH];
     snprintf(packaged, sizeof packaged, "%.400s/%s", folder, in.kind.folder);
     in.kind.package_folder = packaged;
-    assert_int_equal(in.kind.open(&in.kind, NULL, NULL, OCT_SPLIT_TEST, &dataset), OCT_OK);
+    assert_int_equal(in.kind.open(&in.kind, NULL, NULL, OCT_SPLIT_TEST, NULL, &dataset), OCT_OK);
     oct_dataset_close(dataset);
     assert_int_equal(
-        in.kind.open(&in.kind, NULL, scratch_at(folder, "other"), OCT_SPLIT_TEST, &dataset),
+        in.kind.open(&in.kind, NULL, scratch_at(folder, "other"), OCT_SPLIT_TEST, NULL, &dataset),
         OCT_OK);
     oct_dataset_close(dataset);
     char path[OCT_PATH_BYTES];
@@ -619,7 +619,7 @@ static void open_without_memory(const struct oct_dataset_kind *kind, const char 
         assert_in_range(n_failed, 0, 100);
         struct oct_dataset *dataset = NULL;
         oct__alloc_fail_after((uint64_t)n_failed + 1);
-        oct_status status = kind->open(kind, options, folder, OCT_SPLIT_TRAIN, &dataset);
+        oct_status status = kind->open(kind, options, folder, OCT_SPLIT_TRAIN, NULL, &dataset);
         oct__alloc_fail_after(0);
         if (status == OCT_OK) {
             oct_dataset_close(dataset);

@@ -374,11 +374,12 @@ static oct_status locate(const struct oct_dataset_kind *kind, const char *where,
 }
 
 static oct_status open_tree(const struct oct_dataset_kind *kind, const char *options,
-                            const char *where, enum oct_split split, struct oct_dataset **out) {
+                            const char *where, enum oct_split split,
+                            const struct oct__data_choice *choice, struct oct_dataset **out) {
     char text[2 * SCRATCH_PATH];
     (void)options;
     snprintf(text, sizeof text, "folder:%s/%s,size=16", where, kind->folder);
-    return oct_dataset_open(text, NULL, split, out);
+    return oct__dataset_open_some(text, NULL, split, choice, out);
 }
 
 static const struct oct__data_tree tree = {{"train", "val"}, 3, locate};
