@@ -4,6 +4,7 @@
 stopping by a signal and going on in one process."""
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -77,6 +78,34 @@ if has_json():
         listed = subprocess.run([OCTET, "runs", "--db", database, "--json"], stdout=subprocess.PIPE,
                                 env=environment(), check=True)
         equal(len(json.loads(listed.stdout)["runs"]), 1, "3 ranks: runs on record")
+
+# A rank holds the samples of its own nodes: all ranks together hold each sample once, and none holds much more than its
+# share. The model is that of one process that holds them all, also where the data's mean is measured.
+HOLDS = re.compile(r"rank (\d+) holds (\d+) of (\d+) training samples")
+KEEP = ["sh", "-c", 'exec "$@" 2>"$0-${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"']
+with tempfile.TemporaryDirectory() as folder:
+    own = os.path.join(folder, "own")
+    arrays(own, 96, 4)
+    for n_ranks, n_used, most, options in (
+            (2, 64, 32, []), (4, 64, 16, []), (3, 64, 24, ["--partition", "skew:0"]), (4, 40, 10, ["--samples", "40"]),
+            (2, 64, 63, ["--partition", "dirichlet:0.1"]), (4, 96, 24, ["--data", f"npy:{own},pad=2"])):
+        what = f"{n_ranks} ranks {' '.join(options).replace(own, 'OWN')}"
+        said = os.path.join(folder, f"said-{n_ranks}")
+        arguments = [*TINY, "--db", "none", "--epochs", "1", *options, "--json"]
+        got = launch(n_ranks, *KEEP, said, OCTET, "train", *arguments, "--transport", "mpi", "--verbose")
+        equal(got.code, 0, f"{what}: exit", got.err)
+        held = []
+        for rank in range(n_ranks):
+            with open(f"{said}-{rank}", encoding="utf-8") as file:
+                found = HOLDS.findall(file.read())
+            equal([line[0] for line in found], [str(rank)], f"{what}: rank {rank} says what it holds, once")
+            held += [int(line[1]) for line in found]
+        equal(sum(held), n_used, f"{what}: samples of all ranks together", held)
+        check(held and max(held) <= most, f"{what}: a rank holds {max(held, default=0)}, at most {most} expected")
+        if has_json():
+            code, expected, err = alone(*arguments)
+            equal(code, 0, f"{what}: in one process: exit", err)
+            same(got.out, expected, what)
 
 # Without the transport mpirun starts so many runs, which is rarely what was meant.
 got = launch(2, OCTET, "train", *TINY, "--epochs", "1", "--db", "none")

@@ -23,6 +23,7 @@
 #include "data/get.h"
 #include "data/idx.h"
 #include "scratch.h"
+#include "stand_in.h"
 
 static char folder[SCRATCH_PATH];
 
@@ -226,26 +227,11 @@ static void custom_dataset_refusals(void **state) {
 /* --- idx files ----------------------------------------------------------------------------------
  */
 
-static size_t make_idx(uint8_t *out, int n_dims, const uint32_t *dims, uint32_t seed) {
-    size_t n = 1;
-    out[0] = out[1] = 0;
-    out[2] = 8;
-    out[3] = (uint8_t)n_dims;
-    for (int d = 0; d < n_dims; d++) {
-        for (int k = 0; k < 4; k++) {
-            out[4 + 4 * d + k] = (uint8_t)(dims[d] >> (24 - 8 * k));
-        }
-        n *= dims[d];
-    }
-    scratch_fill(out + 4 + 4 * n_dims, n, seed);
-    return 4 + 4 * (size_t)n_dims + n;
-}
-
 static void idx_headers(void **state) {
     (void)state;
     uint8_t bytes[16 + 2 * 3 * 4];
     const uint32_t dims[] = {2, 3, 4};
-    size_t n = make_idx(bytes, 3, dims, 1);
+    size_t n = stand_in_idx(bytes, 3, dims, 1);
     assert_int_equal(n, sizeof bytes);
     struct oct__idx idx;
     assert_int_equal(oct__idx_parse("f", bytes, n, 3, &idx), OCT_OK);
@@ -285,8 +271,8 @@ static void idx_pairs_become_datasets(void **state) {
     static uint8_t images[16 + 3 * 28 * 28], labels[8 + 3];
     const uint32_t dims[] = {3, 28, 28};
     struct oct__idx_pair pair = {"images", "labels", images, labels, 0, 0};
-    pair.n_image_bytes = make_idx(images, 3, dims, 5);
-    pair.n_label_bytes = make_idx(labels, 1, dims, 0);
+    pair.n_image_bytes = stand_in_idx(images, 3, dims, 5);
+    pair.n_label_bytes = stand_in_idx(labels, 1, dims, 0);
     labels[8] = 9;
     labels[9] = 0;
     labels[10] = 4;
@@ -322,75 +308,6 @@ static void idx_pairs_become_datasets(void **state) {
 /* --- small stand-ins for the real datasets
  * -------------------------------------------------------- */
 
-struct stand_in {
-    struct oct_dataset_kind kind;
-    struct oct__data_file files[8];
-    char sums[8][OCT_SHA256_TEXT];
-    uint8_t *bytes[8];
-};
-
-static void stand_in_init(struct stand_in *in, const struct oct_dataset_kind *real) {
-    memset(in, 0, sizeof *in);
-    in->kind = *real;
-    in->kind.files = in->files;
-    in->kind.package_folder = NULL;
-}
-
-/* Takes `bytes`, writes them as FOLDER/kind/name and enters them into the table. */
-static void stand_in_add(struct stand_in *in, int i, const char *name, enum oct_split split,
-                         uint8_t *bytes, size_t n) {
-    scratch_sha256(bytes, n, in->sums[i]);
-    in->bytes[i] = bytes;
-    in->files[i] = (struct oct__data_file){name, in->sums[i], n, split};
-    mkdir(scratch_at(folder, in->kind.folder), 0777);
-    assert_int_equal(scratch_write(scratch_at(scratch_at(folder, in->kind.folder), name), bytes, n),
-                     0);
-}
-
-static void stand_in_fini(struct stand_in *in) {
-    for (int i = 0; i < 8; i++) {
-        free(in->bytes[i]);
-    }
-}
-
-static void make_fashion(struct stand_in *in) {
-    stand_in_init(in, &oct_dataset_fashion_mnist);
-    static const char *const names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
-                                        "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
-    for (int i = 0; i < 4; i++) {
-        uint32_t dims[] = {i < 2 ? 5 : 2, 28, 28};
-        uint8_t *bytes = malloc(16 + (size_t)dims[0] * 784);
-        assert_non_null(bytes);
-        size_t n = make_idx(bytes, i % 2 ? 1 : 3, dims, (uint32_t)i);
-        for (uint32_t k = 0; i % 2 && k < dims[0]; k++) {
-            bytes[8 + k] %= 10;
-        }
-        stand_in_add(in, i, names[i], i < 2 ? OCT_SPLIT_TRAIN : OCT_SPLIT_TEST, bytes, n);
-    }
-}
-
-static void make_cifar(struct stand_in *in, const struct oct_dataset_kind *real, int n_label_bytes,
-                       int n_train_files, const char *const *names) {
-    stand_in_init(in, real);
-    for (int i = 0; i <= n_train_files; i++) {
-        size_t n_records = i < n_train_files ? 4 : 3;
-        size_t record = (size_t)n_label_bytes + OCT_CIFAR_BYTES;
-        uint8_t *bytes = malloc(n_records * record);
-        assert_non_null(bytes);
-        scratch_fill(bytes, n_records * record, 50 + (uint32_t)i);
-        for (size_t r = 0; r < n_records; r++) {
-            bytes[r * record] %= n_label_bytes == 1 ? 10 : 20;
-            bytes[r * record + 1] %= n_label_bytes == 1 ? 255 : 100;
-        }
-        stand_in_add(in, i, names[i], i < n_train_files ? OCT_SPLIT_TRAIN : OCT_SPLIT_TEST, bytes,
-                     n_records * record);
-    }
-}
-
-static const char *const cifar10_names[] = {"data_batch_1.bin", "data_batch_2.bin",
-                                            "test_batch.bin"};
-static const char *const cifar100_names[] = {"train.bin", "test.bin"};
-
 static oct_status open_it(const struct stand_in *in, enum oct_split split,
                           struct oct_dataset **out) {
     return in->kind.open(&in->kind, NULL, folder, split, NULL, out);
@@ -403,7 +320,7 @@ static const char *file_path(const struct stand_in *in, int i) {
 static void fashion_mnist_files(void **state) {
     (void)state;
     struct stand_in in;
-    make_fashion(&in);
+    stand_in_fashion(&in, folder);
     struct oct_dataset *dataset = NULL;
     for (int round = 0; round < 2; round++) { /* plain files, then gzipped ones */
         for (int split = 0; split < 2; split++) {
@@ -457,7 +374,7 @@ static void fashion_mnist_files(void **state) {
 static void package_folder_is_the_second_place(void **state) {
     (void)state;
     struct stand_in in;
-    make_fashion(&in);
+    stand_in_fashion(&in, folder);
     struct oct_dataset *dataset = NULL;
     char packaged[SCRATCH_PATH];
     snprintf(packaged, sizeof packaged, "%.400s/%s", folder, in.kind.folder);
@@ -481,7 +398,7 @@ static void package_folder_is_the_second_place(void **state) {
 static void cifar10_files(void **state) {
     (void)state;
     struct stand_in in;
-    make_cifar(&in, &oct_dataset_cifar10, 1, 2, cifar10_names);
+    stand_in_cifar10(&in, folder);
     struct oct_dataset *dataset = NULL;
     assert_int_equal(open_it(&in, OCT_SPLIT_TRAIN, &dataset), OCT_OK);
     assert_int_equal(dataset->n_samples, 8);
@@ -514,7 +431,7 @@ static void cifar10_files(void **state) {
 static void cifar10_bad_files(void **state) {
     (void)state;
     struct stand_in in;
-    make_cifar(&in, &oct_dataset_cifar10, 1, 2, cifar10_names);
+    stand_in_cifar10(&in, folder);
     struct oct_dataset *dataset = NULL;
     size_t n = in.files[1].n_bytes;
     scratch_write(file_path(&in, 1), in.bytes[1], n - 1000);
@@ -561,7 +478,7 @@ static void cifar10_bad_files(void **state) {
 static void cifar100_files(void **state) {
     (void)state;
     struct stand_in in;
-    make_cifar(&in, &oct_dataset_cifar100, 2, 1, cifar100_names);
+    stand_in_cifar100(&in, folder);
     struct oct_dataset *dataset = NULL;
     assert_int_equal(open_it(&in, OCT_SPLIT_TRAIN, &dataset), OCT_OK);
     assert_int_equal(dataset->n_samples, 4);
@@ -635,10 +552,10 @@ static void open_without_memory(const struct oct_dataset_kind *kind, const char 
 static void failing_memory(void **state) {
     (void)state;
     struct stand_in in;
-    make_fashion(&in);
+    stand_in_fashion(&in, folder);
     open_without_memory(&in.kind, NULL);
     stand_in_fini(&in);
-    make_cifar(&in, &oct_dataset_cifar10, 1, 2, cifar10_names);
+    stand_in_cifar10(&in, folder);
     open_without_memory(&in.kind, NULL);
     stand_in_fini(&in);
     open_without_memory(&oct_dataset_synthetic, "samples=8,size=8");
