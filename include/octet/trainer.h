@@ -85,6 +85,7 @@ struct oct_result {
     double samples_per_s;      /* training only, all nodes together */
     double seconds;            /* since oct_trainer_run began, evaluation included */
     double gossip_share;       /* of the training time that went into messages, 0 to 1 */
+    double checkpoint_seconds; /* of `seconds`, by this trainer: writing checkpoints */
     int epochs;                /* finished */
     int64_t n_parameters;      /* of one node's model */
     uint64_t workspace_bytes;  /* activations and gradients, all workers */

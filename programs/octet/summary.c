@@ -141,6 +141,10 @@ static void add_results(struct rows *rows, const struct oct_result *a, const str
             n_nodes > 1 ? "training, all nodes together" : "training", cli_times(speed).text);
     add_row(rows, "time", cli_time(a->seconds).text, cli_time(b->seconds).text, "with evaluation",
             "");
+    if (a->checkpoint_seconds > 0) {
+        add_row(rows, "  checkpoints", cli_percent(a->checkpoint_seconds / a->seconds, 1).text,
+                cli_percent(b->checkpoint_seconds / b->seconds, 1).text, "of it, writing them", "");
+    }
     add_row(rows, "parameters", cli_count((double)a->n_parameters).text,
             cli_count((double)b->n_parameters).text, n_nodes > 1 ? "of each node" : "", "");
     add_row(rows, "workspace", cli_bytes(a->workspace_bytes).text,
@@ -241,6 +245,7 @@ static void put_result(struct cli_json *object, const struct oct_result *r) {
     cli_json_real(object, "gossip_share", r->gossip_share);
     cli_json_real(object, "samples_per_s", r->samples_per_s);
     cli_json_real(object, "seconds", r->seconds);
+    cli_json_real(object, "checkpoint_seconds", r->checkpoint_seconds);
     cli_json_int(object, "epochs", r->epochs);
     cli_json_int(object, "n_parameters", r->n_parameters);
     cli_json_int(object, "workspace_bytes", (int64_t)r->workspace_bytes);

@@ -115,6 +115,7 @@ static oct_status fill_result(struct oct_trainer *trainer, struct oct_result *ou
         .seconds = trainer->seconds,
         .gossip_share =
             trainer->train_seconds > 0 ? trainer->gossip_seconds / trainer->train_seconds : 0,
+        .checkpoint_seconds = trainer->checkpoint_seconds,
         .epochs = trainer->epochs_done,
         .n_parameters = (int64_t)oct__row_count(&trainer->graph.params),
         .workspace_bytes = bytes[0],

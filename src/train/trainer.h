@@ -81,6 +81,7 @@ struct oct_trainer {
     double seconds, train_seconds, gossip_seconds;
 
     double started, eval_seconds, last_rate;
+    double checkpoint_seconds; /* of this process: a checkpoint cannot have its own */
     double test_loss, test_accuracy, distance;
     int is_evaluated;
     int64_t evaluated_at; /* the test figures belong to the model after so many steps and rounds */

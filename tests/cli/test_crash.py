@@ -59,6 +59,8 @@ def random_kills(folder):
     whole = [*RUN, "--epochs", "40"]
     began = time.monotonic()
     expected = octet_json("train", *whole, "--checkpoint", f"{folder}/alone", "--db", f"{folder}/alone.db")
+    check(0 < expected["checkpoint_seconds"] < expected["seconds"],
+          f"{expected['checkpoint_seconds']} of {expected['seconds']} s for checkpoints")
     seconds = time.monotonic() - began
     n_kills, n_runs, n_inside = 0, 0, 0
     while n_kills < KILLS:

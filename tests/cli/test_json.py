@@ -54,16 +54,17 @@ equal([command["name"] for command in only["commands"]], ["train"], "train --hel
 run = octet_json("train", *SOLO, "--epochs", "1", "--lr", "0.05", "--weight-decay", "5e-4")
 keys = ["accuracy", "accuracy_nodes", "accuracy_least", "accuracy_most", "nodes_tested", "loss", "train_loss",
         "consensus_distance", "bytes_sent", "bytes_final", "bytes_dense", "messages", "gossip_share",
-        "samples_per_s", "seconds", "epochs", "n_parameters", "workspace_bytes", "state_bytes",
+        "samples_per_s", "seconds", "checkpoint_seconds", "epochs", "n_parameters", "workspace_bytes", "state_bytes",
         "model_sha256", "interrupted", "saved", "checkpoint", "db", "run", "compare", "quantizers", "config"]
 if has_keys(run, keys, "train"):
-    for key in keys[:19]:
+    for key in keys[:20]:
         check(is_number(run[key]), f"train {key} is a number: {run[key]!r}")
     check(0 <= run["accuracy"] <= 100, f"train accuracy in per cent: {run['accuracy']}")
     equal([run[key] for key in keys[1:4]], 3 * [run["accuracy"]], "one node is its own average")
     equal([run[key] for key in ("nodes_tested", "consensus_distance", "bytes_sent", "messages")], [1, 0, 0, 0],
           "one node sends nothing")
     equal(run["epochs"], 1, "train epochs")
+    equal(run["checkpoint_seconds"], 0, "train: no checkpoints, no time for them")
     equal(run["interrupted"], False, "train interrupted")
     equal([run[key] for key in ("saved", "checkpoint", "compare", "quantizers")], 4 * [None],
           "train: not asked for")
