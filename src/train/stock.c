@@ -5,6 +5,7 @@
  * has, and a replica for each edge it has sent over ("edge.3"). z follows from x and the push-sum
  * weight; samplers, schedules and random streams follow from the step.
  */
+#include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -216,11 +217,15 @@ oct_status oct__trainer_keep(struct oct_trainer *trainer, const char *folder) {
     return status;
 }
 
+/* The largest value that a counter can have had: what was counted is exact as a number of the
+ * manifest, what was added up may be anything finite. */
+#define MOST(type) _Generic((type)0, int : (double)INT_MAX, double : DBL_MAX, default : 0x1p53)
+
 static oct_status take_counters(struct oct_trainer *trainer, const struct oct__manifest *manifest) {
     double value;
 #define TAKE(title, member, type)                                                                  \
     OCT_TRY(oct__manifest_counter(manifest, title, &value));                                       \
-    if (!(value >= 0 && value <= (sizeof(type) == sizeof(int) ? (double)INT_MAX : 0x1p53))) {      \
+    if (!(value >= 0 && value <= MOST(type))) {                                                    \
         OCT_FAIL(CORRUPT, "%s: " title " is %g", manifest->path, value);                           \
     }                                                                                              \
     trainer->member = (type)value;

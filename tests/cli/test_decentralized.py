@@ -272,6 +272,14 @@ with tempfile.TemporaryDirectory() as folder:
         for key in ("model_sha256", "accuracy", "loss", "bytes_sent", "messages", "train_loss", "epochs"):
             equal(again[key], whole[key], f"{name}, then --resume: {key} is that of a run never stopped")
         equal(again["config"]["resume"], kept, f"{name}, then --resume: config")
+    # A loss may be huge and the run still one to go on with.
+    there = os.path.join(folder, "huge")
+    huge = octet_json("train", "--data", "synthetic:samples=37,classes=3,size=10", "--nodes", "1", "--batch", "1",
+                      "--model", "mobilenetv2:percent=25,blocks=1", "--norm", "range-batchnorm", "--lr", "0",
+                      "--epochs", "1", "--db", "none", "--seed", "3", "--checkpoint", there, "--quiet")
+    check(huge["train_loss"] > 1e20, f"a huge loss: {huge['train_loss']}")
+    again = octet_json("train", "--resume", there, "--db", "none", "--quiet")
+    equal(again.get("train_loss"), huge["train_loss"], "a huge loss, then --resume")
     done = octet("train", "--resume", kept, "--lr", "0.5")
     equal(done.code, 2, "--resume with another learning rate: exit", done)
     contains(done.err, "lr", "--resume with another learning rate")
