@@ -58,7 +58,8 @@ static void sgd_piece(const struct piece *p) {
     const float rate = p->lane->learning_rate;
     const float beta = p->args->attr.sgd.beta, decay = p->args->attr.sgd.decay;
     if (p->args->attr.sgd.is_global) {
-        oct__kernels()->sgd_global_f32(p->n, at(p, 0), at(p, 1), at(p, 2), rate, beta, decay);
+        oct__kernels()->sgd_global_f32(p->n, at(p, 0), at(p, 1), at(p, 2), rate, beta, decay,
+                                       p->args->attr.sgd.own);
     } else {
         oct__kernels()->sgd_f32(p->n, at(p, 0), at(p, 1), at(p, 2), rate, beta, decay);
     }
@@ -92,7 +93,7 @@ static void settle_piece(const struct piece *p) {
     if (p->args->t[3].n == 0 || rate == 0.0F) {
         oct__kernels()->divide_f32(p->n, at(p, 0), weight, at(p, 2));
     } else {
-        const float share = (float)((1.0 - (double)beta) / (double)rate);
+        const float share = (float)(p->args->attr.settle.share / (double)rate);
         oct__kernels()->settle_f32(p->n, at(p, 0), weight, beta, share, at(p, 2), at(p, 3));
     }
 }

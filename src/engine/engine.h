@@ -131,7 +131,8 @@ union oct__attr {
     } dropout;
     struct {
         float beta, decay;
-        int is_global; /* SETTLE brings the momentum up to date, after gossip */
+        int is_global; /* SETTLE brings the momentum up to date, after gossip, */
+        float own;     /* … and so much of the step is in it before; 0: it is only read */
     } sgd;
     struct {
         const struct oct__packet_form *form;
@@ -145,7 +146,8 @@ union oct__attr {
         float factor;
     } row;
     struct {
-        float beta;
+        float beta;   /* what stays of the momentum: 1 where SGD has seen to it */
+        double share; /* what a move adds to it, at a rate of 1 */
     } settle;
 };
 

@@ -29,16 +29,20 @@ static void mix_row(const struct oct__mix *mix, double gamma, const double *sent
 }
 
 /* One round with a rate of 1: the update is beta^2 times the momentum, as Nesterov has it. */
-static void do_round(struct nodes *nodes, const struct oct__mix *mix, double gamma, double beta) {
+static void do_round(struct nodes *nodes, const struct oct__mix *mix, double gamma,
+                     const struct oct__qgm *qgm) {
+    const double beta = qgm->beta, new = 1.0 - beta;
     for (int i = 0; i < nodes->n; i++) {
-        nodes->sent_x[i] = nodes->x[i] - beta * beta * nodes->momentum[i];
+        const double step = beta * beta * nodes->momentum[i];
+        nodes->sent_x[i] = nodes->x[i] - step;
         nodes->sent_u[i] = nodes->u[i];
+        nodes->momentum[i] = beta * nodes->momentum[i] + new * qgm->own *step;
     }
     mix_row(mix, gamma, nodes->sent_x, nodes->x);
     mix_row(mix, gamma, nodes->sent_u, nodes->u);
     for (int i = 0; i < nodes->n; i++) {
         const double after = nodes->x[i] / nodes->u[i];
-        nodes->momentum[i] = beta * nodes->momentum[i] + (1.0 - beta) * (nodes->z[i] - after);
+        nodes->momentum[i] += new *(1.0 - qgm->own) * (nodes->z[i] - after);
         nodes->z[i] = after;
     }
 }
@@ -65,7 +69,7 @@ static double normalize(struct nodes *nodes) {
 }
 
 static oct_status measure(struct nodes *nodes, const struct oct_topology *topology, int quarter,
-                          double gamma, double beta, double *out) {
+                          double gamma, const struct oct__qgm *qgm, double *out) {
     const struct oct__stream stream = oct__stream(1, OCT_PURPOSE_TEST, 0, 0, 0);
     for (int i = 0; i < nodes->n; i++) {
         uint32_t words[4];
@@ -80,7 +84,7 @@ static oct_status measure(struct nodes *nodes, const struct oct_topology *topolo
     for (int round = 0; round < 4 * quarter; round++) {
         const struct oct__mix *mix;
         OCT_TRY(oct__topology_mix(topology, (uint32_t)round, &mix));
-        do_round(nodes, mix, gamma, beta);
+        do_round(nodes, mix, gamma, qgm);
         grown += log(normalize(nodes));
         longest[round / quarter] = fmax(longest[round / quarter], grown);
     }
@@ -88,8 +92,9 @@ static oct_status measure(struct nodes *nodes, const struct oct_topology *topolo
     return OCT_OK;
 }
 
-oct_status oct__qgm_growth(const struct oct_topology *topology, double gamma, double beta,
-                           double *out) {
+oct_status oct__qgm_growth(const struct oct_topology *topology, double gamma,
+                           const struct oct__qgm *qgm, double *out) {
+    const double beta = qgm->beta;
     struct oct_topology_info info;
     oct_topology_info(topology, &info);
     if (info.period == 0 && info.is_undirected) {
@@ -111,7 +116,7 @@ oct_status oct__qgm_growth(const struct oct_topology *topology, double gamma, do
                           .momentum = at + 3 * n,
                           .sent_x = at + 4 * n,
                           .sent_u = at + 5 * n};
-    oct_status status = measure(&nodes, topology, (int)quarter, gamma, beta, out);
+    oct_status status = measure(&nodes, topology, (int)quarter, gamma, qgm, out);
     oct__free(memory);
     return status;
 }

@@ -12,10 +12,15 @@
 #include "base/fail.h"
 #include "topology/topology.h"
 
+/* What may follow: beta, and how far it follows a node's own steps instead of gossip's result. */
+struct oct__qgm {
+    double beta, own;
+};
+
 /* The factor by which a disagreement and its momentum grow from round to round in the long run
- * when there are no gradients: above 1 quasi-global momentum with coefficient `beta` is unstable there. It is found by
- * letting it happen, with one number a node. */
+ * when there are no gradients: above 1 quasi-global momentum is unstable there. It is found by letting
+ * it happen, with one number a node. */
 OCT_MUST_CHECK oct_status oct__qgm_growth(const struct oct_topology *topology, double gamma,
-                                          double beta, double *out);
+                                          const struct oct__qgm *qgm, double *out);
 
 #endif

@@ -131,7 +131,8 @@ struct oct__program_config {
     struct oct__lane_form form;
     int dataset_images, dataset_height, dataset_width; /* of the table that BATCH reads */
     float beta, decay;                                 /* SGD */
-    int is_global; /* momentum follows what gossip made of the update (quasi-global momentum) */
+    int is_global; /* momentum follows what gossip made of the update (quasi-global momentum), */
+    double own;    /* … and the update itself so far: 0, not at all, to 1, alone */
     int settles;   /* x is a row of its own, and z = x / u follows gossip */
     int keeps;     /* EVAL: what depends on parameters alone is kept */
 };

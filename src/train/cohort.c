@@ -149,6 +149,7 @@ static oct_status make_programs(struct oct__cohort *cohort) {
         .beta = c->beta,
         .decay = c->decay,
         .is_global = c->is_global,
+        .own = c->own,
         .settles = c->settles,
     };
     struct oct__program_config eval = step;

@@ -40,7 +40,8 @@ struct oct__cohort_config {
     int pad; /* of the random crop (of pictures: that there is one); 0: no augmentation */
     uint64_t seed;
     float beta, decay;
-    int is_global, settles;                /* as in struct oct__program_config */
+    int is_global, settles;                /* as in struct oct__program_config, */
+    double own;                            /* … all three */
     const struct oct_partition *partition; /* which samples of `train` each node has */
     const uint32_t *test_rows; /* [n_test_rows] samples of `test` that are used; NULL: all */
     uint32_t n_test_rows;

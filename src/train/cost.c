@@ -153,7 +153,8 @@ static uint64_t times_moved(const struct oct__program_call *call, int index) {
     }
     /* a quantizer's range at evaluation; a momentum that gossip's result changes later */
     return oct__op_only_reads(call->op, &args, index) ||
-                   (call->op == OCT_OP_SGD && index == 1 && call->attr.sgd.is_global)
+                   (call->op == OCT_OP_SGD && index == 1 && call->attr.sgd.is_global &&
+                    call->attr.sgd.own == 0.0F)
                ? 1
                : 2;
 }

@@ -190,6 +190,7 @@ static oct_status make_cohort(struct oct_trainer *trainer, const struct oct_conf
         .beta = strcmp(momentum, "none") == 0 ? 0.0F : (float)config->beta,
         .decay = (float)config->weight_decay,
         .is_global = is_global,
+        .own = config->own_momentum,
         .settles = is_global || trainer->algorithm->is_push_sum,
         .partition = trainer->partition,
         .test_rows = trainer->test_rows,

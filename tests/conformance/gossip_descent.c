@@ -95,6 +95,7 @@ void descent_open(struct descent *d, struct oct__engine *engine, const struct go
     d->sgd.attr.sgd.beta = BETA;
     d->sgd.attr.sgd.is_global = is_global;
     d->settle.attr.settle.beta = BETA;
+    d->settle.attr.settle.share = 1.0 - (double)BETA;
     make_call(d, OCT_OP_SGD, &d->sgd);
     make_call(d, OCT_OP_SETTLE, &d->settle);
     d->sgd.t[0].at = d->rig.x;
@@ -108,6 +109,13 @@ void descent_open(struct descent *d, struct oct__engine *engine, const struct go
     d->host_gradient = calloc((size_t)form->n_nodes * ROW, sizeof(float));
     assert_true(d->host_z && d->host_gradient);
     make_problem(d, skew);
+}
+
+void descent_own(struct descent *d, double own) {
+    const double new = 1.0 - (double)BETA;
+    d->sgd.attr.sgd.own = (float)(new *own);
+    d->settle.attr.settle.beta = own > 0.0 ? 1.0F : BETA;
+    d->settle.attr.settle.share = new *(1.0 - own);
 }
 
 void descent_close(struct descent *d) {

@@ -28,6 +28,9 @@ void descent_open(struct descent *descent, struct oct__engine *engine,
                   const struct gossip_form *form, int is_global, double skew);
 void descent_close(struct descent *descent);
 
+/* Quasi-global momentum with so much of the nodes' own steps. */
+void descent_own(struct descent *descent, double own);
+
 /* Starts x = z where the caller wants it. */
 void descent_start(struct descent *descent, const float *x);
 

@@ -365,6 +365,7 @@ static void describe(struct call *call, enum oct__op op, struct dice *dice) {
         a->attr.sgd.beta = 0.9F;
         a->attr.sgd.decay = 0.01F;
         a->attr.sgd.is_global = dice_below(dice, 2);
+        a->attr.sgd.own = a->attr.sgd.is_global && dice_below(dice, 2) ? 0.05F : 0.0F;
         break;
     case OCT_OP_DIFFERENCE:
         a->t[0] = a->t[1] = a->t[2] = vector(n * 1000);
@@ -378,6 +379,7 @@ static void describe(struct call *call, enum oct__op op, struct dice *dice) {
         a->t[1] = vector(1);
         a->t[3] = dice_below(dice, 2) ? a->t[0] : absent;
         a->attr.settle.beta = 0.9F;
+        a->attr.settle.share = 0.1;
         break;
     case OCT_OP_MEAN:
         a->t[0] = vector(n * 1000);

@@ -131,21 +131,29 @@ static int check_settle(void) {
 }
 
 /* The step in closed form: (1 + beta) * d + beta^2 * m. */
-static int check_sgd_global(void) {
-    static float x[MOST], m[MOST], g[MOST], x0[MOST];
+static int check_sgd_global_with(float own) {
+    static float x[MOST], m[MOST], g[MOST], x0[MOST], m0[MOST];
     const float lr = 0.1f, beta = 0.9f, decay = 5e-4f;
-    struct error error = {0};
+    struct error error = {0}, error_m = {0};
     draw(x0, MOST);
-    draw(m, MOST);
+    draw(m0, MOST);
     draw(g, MOST);
     memcpy(x, x0, sizeof x);
-    ref()->sgd_global_f32(MOST, x, m, g, lr, beta, decay);
+    memcpy(m, m0, sizeof m);
+    ref()->sgd_global_f32(MOST, x, m, g, lr, beta, decay, own);
     for (size_t i = 0; i < MOST; i++) {
-        double d = (double)g[i] + (double)decay * (double)x0[i];
-        double step = (1.0 + (double)beta) * d + (double)beta * (double)beta * (double)m[i];
+        double d = (double)g[i] + (double)decay * (double)x0[i], old = (double)beta * (double)m0[i];
+        double step = (1.0 + (double)beta) * d + (double)beta * old;
         compare(&error, (double)x[i], (double)x0[i] - (double)lr * step, 4.0, i);
+        compare(&error_m, (double)m[i], own != 0.0F ? old + (double)own * step : (double)m0[i], 4.0,
+                i);
     }
-    return judge("sgd_global_f32", "x, over 4", &error, 3 * 0x1p-24, rows_seed);
+    return judge("sgd_global_f32", "x, over 4", &error, 3 * 0x1p-24, rows_seed) +
+           judge("sgd_global_f32", "m, over 4", &error_m, own != 0.0F ? 3 * 0x1p-24 : 0, rows_seed);
+}
+
+static int check_sgd_global(void) {
+    return check_sgd_global_with(0.0F) + check_sgd_global_with(0.06F);
 }
 
 int check_rows(const char *name, uint64_t seed) {

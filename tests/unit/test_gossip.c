@@ -268,6 +268,14 @@ static void global_step(void **state) {
     assert_true(at[1] == -0.96875F); /* g -0.125, m 0.125, d -0.0625 */
     assert_true(momentum[0] == 1.0F && momentum[1] == 0.5F);
 
+    /* An own part of the same step goes into it, beside what it keeps. */
+    float there[2] = {2.0F, -1.0F}, owned[2] = {1.0F, 0.5F};
+    args.attr.sgd.own = 0.25F;
+    run(OCT_OP_SGD, &args, 2, 0.5F, (float *[]){there, owned, gradient});
+    assert_memory_equal(there, at, sizeof at);
+    assert_true(owned[0] == 0.75F);     /* 0.5 * 1 + 0.25 * 1 */
+    assert_true(owned[1] == 0.234375F); /* 0.5 * 0.5 - 0.25 * 0.0625 */
+
     /* Without is_global the same step leaves its momentum behind. */
     float again[2] = {2.0F, -1.0F};
     args.attr.sgd.is_global = 0;
@@ -279,7 +287,7 @@ static void global_step(void **state) {
 static void settle(void **state) {
     (void)state;
     float at[2] = {3.0F, -1.0F}, u[1] = {2.0F}, z[2] = {2.0F, -1.5F}, momentum[2] = {4.0F, 0.0F};
-    struct oct__args args = {.attr.settle = {.beta = 0.5F}};
+    struct oct__args args = {.attr.settle = {.beta = 0.5F, .share = 0.5}};
     run(OCT_OP_SETTLE, &args, 2, 0.25F, (float *[]){at, u, z, momentum});
     print_message("z %g %g, momentum %g %g\n", (double)z[0], (double)z[1], (double)momentum[0],
                   (double)momentum[1]);

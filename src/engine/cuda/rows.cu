@@ -34,7 +34,7 @@ void oct__cuda_tell_step(const struct oct__lane *lane) {
 /* --- the optimizer ---------------------------------------------------------------------------- */
 
 struct sgd {
-    float beta, decay;
+    float beta, decay, own;
     int is_global;
 };
 
@@ -49,12 +49,13 @@ static __global__ void __launch_bounds__(BLOCK)
         struct four p = load_four(at, i, n, wide), v = load_four(m, i, n, wide);
         const struct four from = load_four(gradient, i, n, wide);
         for (int j = 0; j < FOUR; j++) {
-            const float d = from.v[j] + how.decay * p.v[j];
-            v.v[j] = how.beta * v.v[j] + d;
-            p.v[j] = p.v[j] - rate * (d + how.beta * v.v[j]);
+            const float d = from.v[j] + how.decay * p.v[j], old = how.beta * v.v[j];
+            const float step = d + how.beta * (old + d);
+            p.v[j] = p.v[j] - rate * step;
+            v.v[j] = old + (how.is_global ? how.own * step : d);
         }
         store_four(at, i, n, wide, p);
-        if (!how.is_global) {
+        if (!how.is_global || how.own != 0.0F) {
             store_four(m, i, n, wide, v);
         }
     }
@@ -63,7 +64,8 @@ static __global__ void __launch_bounds__(BLOCK)
 extern "C" oct_status oct__cuda_sgd(const struct oct__lane *lane, const struct oct__args *args) {
     const struct oct__tensor *x = &args->t[0], *m = &args->t[1], *g = &args->t[2];
     const size_t n = oct__tensor_count(x);
-    const struct sgd how = {args->attr.sgd.beta, args->attr.sgd.decay, args->attr.sgd.is_global};
+    const struct sgd how = {args->attr.sgd.beta, args->attr.sgd.decay, args->attr.sgd.own,
+                            args->attr.sgd.is_global};
     launch_kernel(sgd_kernel, grid_over(lane, n, FOUR), BLOCK, 0, stream_of(lane), n,
                   is_wide(x) && is_wide(m) && is_wide(g), nodes_of<float>(x), nodes_of<float>(m),
                   nodes_of<const float>(g), how, now_of(lane));
@@ -101,13 +103,13 @@ extern "C" oct_status oct__cuda_axpy(const struct oct__lane *lane, const struct 
 
 static __global__ void __launch_bounds__(BLOCK)
     settle_kernel(size_t n, int wide, nodes<const float> x, nodes<const float> u, nodes<float> z,
-                  nodes<float> momentum, float beta, int has_momentum,
+                  nodes<float> momentum, float beta, double part, int has_momentum,
                   const struct oct__cuda_now *now) {
     const int node = (int)blockIdx.y;
     const float weight = *u.of(node), rate = now->rate;
     /* With rate 0 nothing has moved by a gradient, and the momentum has nothing to learn. */
     const int learns = has_momentum && rate != 0.0F;
-    const float share = learns ? (float)((1.0 - (double)beta) / (double)rate) : 0.0F;
+    const float share = learns ? (float)(part / (double)rate) : 0.0F;
     const float *from = x.of(node);
     float *to = z.of(node);
     for (size_t i = FOUR * first_element(); i < n; i += FOUR * element_step()) {
@@ -134,7 +136,7 @@ extern "C" oct_status oct__cuda_settle(const struct oct__lane *lane, const struc
     launch_kernel(settle_kernel, grid_over(lane, n, FOUR), BLOCK, 0, stream_of(lane), n,
                   is_wide(x) && is_wide(z) && is_wide(m), nodes_of<const float>(x),
                   nodes_of<const float>(u), nodes_of<float>(z), nodes_of<float>(m),
-                  args->attr.settle.beta, m->n != 0, now_of(lane));
+                  args->attr.settle.beta, args->attr.settle.share, m->n != 0, now_of(lane));
     return oct__cuda_launched("settle");
 }
 

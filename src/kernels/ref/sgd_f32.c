@@ -11,11 +11,13 @@ void oct_sgd_f32__ref(size_t n, float *x, float *m, const float *g, float lr, fl
     }
 }
 
-void oct_sgd_global_f32__ref(size_t n, float *x, const float *m, const float *g, float lr,
-                             float beta, float decay) {
+void oct_sgd_global_f32__ref(size_t n, float *x, float *m, const float *g, float lr, float beta,
+                             float decay, float own) {
     for (size_t i = 0; i < n; i++) {
         float d = g[i] + decay * x[i];
-        float momentum = beta * m[i] + d;
-        x[i] = x[i] - lr * (d + beta * momentum);
+        float old = beta * m[i];
+        float step = d + beta * (old + d);
+        x[i] = x[i] - lr * step;
+        m[i] = own != 0.0F ? old + own * step : m[i];
     }
 }
