@@ -28,6 +28,7 @@ static const char *const momenta[] = {"qgm", "local", "none", NULL};
 static const char *const no_or_yes[] = {"no", "yes", NULL};
 static const char *const weights[] = {"out-degree", "metropolis", NULL};
 static const char *const records[] = {"must", "try", NULL};
+static const char *const statistics[] = {"mix", "own", NULL};
 
 static const struct {
     enum oct__option_index option;
@@ -36,7 +37,7 @@ static const struct {
     {OCT__OPTION_precision, precisions},  {OCT__OPTION_activation_rounding, roundings},
     {OCT__OPTION_augment, augmentations}, {OCT__OPTION_momentum, momenta},
     {OCT__OPTION_weights, weights},       {OCT__OPTION_strict, no_or_yes},
-    {OCT__OPTION_record, records},
+    {OCT__OPTION_record, records},        {OCT__OPTION_final_statistics, statistics},
 };
 
 #define NAME_BYTES 32
@@ -481,6 +482,11 @@ int oct_option_is_incidental(const char *name) {
         }
     }
     return 0;
+}
+
+const char *oct_option_before(const struct oct_option *option) {
+    const int row = option ? row_find(option->name) : -1;
+    return row < 0 ? NULL : row == OCT__OPTION_final_statistics ? "own" : option->fallback;
 }
 
 int oct__config_is_int8(const struct oct_config *config) {

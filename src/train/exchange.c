@@ -16,6 +16,15 @@ static oct_status make_ledger(struct oct__exchange *exchange) {
     return oct__ledger_init(&exchange->ledger, config->n_nodes, info.n_edges);
 }
 
+/* A message of a gossip's rows as plain floats. */
+static uint64_t dense_bytes(const struct oct__gossip *gossip) {
+    size_t n_values = 0;
+    for (size_t i = 0; i < gossip->config.n_spans; i++) {
+        n_values += gossip->config.spans[i].count;
+    }
+    return oct__wire_dense(n_values);
+}
+
 oct_status oct__exchange_create(struct oct__gossip *gossip, const char *transport, uint64_t run,
                                 struct oct__exchange **out) {
     void *memory;
@@ -24,11 +33,7 @@ oct_status oct__exchange_create(struct oct__gossip *gossip, const char *transpor
     exchange->gossip = gossip;
     exchange->ranks = oct__ranks_alone();
     exchange->run = run;
-    size_t n_values = 0;
-    for (size_t i = 0; i < gossip->config.n_spans; i++) {
-        n_values += gossip->config.spans[i].count;
-    }
-    exchange->dense_bytes = oct__wire_dense(n_values);
+    exchange->dense_bytes = dense_bytes(gossip);
     oct_status status =
         oct__transport_open(transport, gossip->config.n_nodes, &exchange->transport);
     if (status == OCT_OK) {
@@ -376,4 +381,23 @@ oct_status oct__exchange_round(struct oct__exchange *exchange, uint32_t round, u
     }
     OCT_TRY(oct__gossip_merge(gossip));
     return exchange->faults ? oct__gossip_check_repairs(gossip) : OCT_OK;
+}
+
+oct_status oct__exchange_round_of(struct oct__exchange *exchange, struct oct__gossip *other,
+                                  uint32_t round, uint32_t step) {
+    struct oct__gossip *own = exchange->gossip;
+    struct oct__faults *faults = exchange->faults;
+    OCT_TRY(oct__exchange_count(exchange)); /* which needs the last round's packets */
+    exchange->gossip = other;
+    exchange->faults = NULL;
+    exchange->dense_bytes = dense_bytes(other);
+    oct_status status = oct__exchange_round(exchange, round, step, 0);
+    if (status == OCT_OK) {
+        status = oct__exchange_count(exchange);
+    }
+    exchange->gossip = own;
+    exchange->faults = faults;
+    exchange->dense_bytes = dense_bytes(own);
+    exchange->is_counting = 0;
+    return status;
 }

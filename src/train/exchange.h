@@ -63,6 +63,12 @@ OCT_MUST_CHECK oct_status oct__exchange_round(struct oct__exchange *exchange, ui
                                               uint32_t step, int is_dense);
 OCT_MUST_CHECK oct_status oct__exchange_count(struct oct__exchange *exchange);
 
+/* One round of another gossip of the same nodes, whose rows are not the model. Its messages go the same
+ * way and are counted with the others, but nothing goes wrong with them. */
+OCT_MUST_CHECK oct_status oct__exchange_round_of(struct oct__exchange *exchange,
+                                                 struct oct__gossip *other, uint32_t round,
+                                                 uint32_t step);
+
 /* --- several ranks (across.c) ----------------------------------------------------------------- */
 
 /* The exchange's gossip hosts the share of its rank (oct__ranks_first); before the first round. */

@@ -4,8 +4,9 @@
  * A run is resumed to the same bits, so every option that decides them is the checkpoint's. One that
  * the caller set, too, must say the same: going on with another learning rate is a new run, and is
  * refused rather than done in silence. What was left to its default then is left to it again, unless
- * the default has changed since: then the old one is set. Options that change nothing about the
- * result (oct_option_is_incidental) are the caller's where they were set.
+ * the default has changed since: then the old one is set. An option that came later is set to what the
+ * older version did without it. Options that change nothing about the result
+ * (oct_option_is_incidental) are the caller's where they were set.
  */
 #include <string.h>
 
@@ -66,15 +67,16 @@ static oct_status apply_all(struct oct_config *config, const char *folder,
     for (size_t i = 0; i < manifest->n_options; i++) {
         OCT_TRY(apply(config, folder, &manifest->options[i]));
     }
-    /* An option that came after the version which wrote the checkpoint had its default there. */
+    /* Options that came after the version which wrote the checkpoint. */
     for (int row = 0; (option = oct_option_at(row)) != NULL; row++) {
         int is_saved = 0;
         for (size_t i = 0; i < manifest->n_options && !is_saved; i++) {
             is_saved = oct_option_find(manifest->options[i].name) == option;
         }
         if (!is_saved) {
-            OCT_TRY(apply(config, folder,
-                          &(struct oct__manifest_option){option->name, option->fallback, 0}));
+            OCT_TRY(
+                apply(config, folder,
+                      &(struct oct__manifest_option){option->name, oct_option_before(option), 0}));
         }
     }
     return oct_config_set(config, "resume", folder);

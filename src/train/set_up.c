@@ -267,6 +267,17 @@ static uint64_t run_number(const struct oct_config *config) {
     return number;
 }
 
+static oct_status spans_of(const struct oct__row *row, struct oct__span **out) {
+    void *memory;
+    OCT_TRY(oct__alloc_array(row->n_items, sizeof(struct oct__span), "spans", &memory));
+    struct oct__span *spans = memory;
+    for (size_t i = 0; i < row->n_items; i++) {
+        spans[i] = (struct oct__span){row->items[i].offset, row->items[i].count};
+    }
+    *out = spans;
+    return OCT_OK;
+}
+
 static oct_status make_gossip(struct oct_trainer *trainer, const struct oct_config *config) {
     const struct oct__row *params = &trainer->graph.params;
     const int64_t n_rounds = oct__trainer_rounds(trainer);
@@ -283,12 +294,8 @@ static oct_status make_gossip(struct oct_trainer *trainer, const struct oct_conf
     if (n_rounds + config->final_gossip > UINT32_MAX) {
         OCT_FAIL(INVALID, "final-gossip: more than %u rounds in all", UINT32_MAX);
     }
-    void *memory;
-    OCT_TRY(oct__alloc_array(params->n_items, sizeof(struct oct__span), "spans", &memory));
-    struct oct__span *spans = memory;
-    for (size_t i = 0; i < params->n_items; i++) {
-        spans[i] = (struct oct__span){params->items[i].offset, params->items[i].count};
-    }
+    struct oct__span *spans;
+    OCT_TRY(spans_of(params, &spans));
     struct oct__gossip_config gossip = {
         .engine = trainer->engine,
         .algorithm = trainer->algorithm,
@@ -318,6 +325,41 @@ static oct_status make_gossip(struct oct_trainer *trainer, const struct oct_conf
     OCT_TRY(oct__exchange_create(trainer->gossip, config->transport, run_number(config),
                                  &trainer->exchange));
     return oct__exchange_join(trainer->exchange, trainer->ranks);
+}
+
+/* Statistics are mixed when training is over, so there is nothing to compress: whole rows, by the plain
+ * algorithm that the graph allows, every node with weight 1 at the start. */
+static oct_status make_statistics(struct oct_trainer *trainer, const struct oct_config *config) {
+    const struct oct__row *stats = &trainer->graph.stats;
+    if (trainer->n_final == 0 || trainer->n_nodes == 1 || stats->n_items == 0 ||
+        strcmp(config->final_statistics, "own") == 0) {
+        return OCT_OK;
+    }
+    struct oct__span *spans;
+    OCT_TRY(spans_of(stats, &spans));
+    struct oct__gossip_config gossip = {
+        .engine = trainer->engine,
+        .topology = trainer->topology,
+        .compression = {.select = OCT_SELECT_ALL, .coding = OCT_CODING_F32},
+        .spans = spans,
+        .n_spans = stats->n_items,
+        .n_elements = stats->n_elements,
+        .n_nodes = trainer->n_nodes,
+        .first_node = trainer->first_node,
+        .n_hosted = trainer->n_hosted,
+        .n_threads = trainer->n_threads,
+        .seed = (uint64_t)config->seed,
+        .gamma = 1.0,
+        .has_faults = trainer->has_faults, /* nodes that are away */
+        .x = trainer->cohort->state[OCT_HOME_STAT],
+    };
+    oct_status status =
+        oct__algorithm_find(trainer->algorithm->is_push_sum ? "sgp" : "dpsgd", &gossip.algorithm);
+    if (status == OCT_OK) {
+        status = oct__gossip_create(&gossip, &trainer->statistics);
+    }
+    oct__free(spans);
+    return status;
 }
 
 /* Before anything is opened, and once more when it is known how many steps there are. */
@@ -382,6 +424,7 @@ static oct_status set_up(struct oct_trainer *trainer, const struct oct_config *c
     OCT_TRY(build_network(trainer, config));
     OCT_TRY(make_cohort(trainer, config));
     OCT_TRY(make_gossip(trainer, config));
+    OCT_TRY(make_statistics(trainer, config));
     OCT_TRY(oct__absence_make(trainer, config));
     void *memory;
     OCT_TRY(oct__alloc_array((size_t)trainer->n_nodes, sizeof *trainer->nodes, "results", &memory));

@@ -34,6 +34,7 @@ void oct_trainer_destroy(struct oct_trainer *trainer) {
     }
     oct__exchange_destroy(trainer->exchange);
     oct__gossip_destroy(trainer->gossip);
+    oct__gossip_destroy(trainer->statistics);
     oct__cohort_destroy(trainer->cohort);
     oct__engine_close(trainer->engine);
     oct_topology_destroy(trainer->topology);
@@ -160,6 +161,43 @@ oct_status oct__trainer_step(struct oct_trainer *trainer) {
     return OCT_OK;
 }
 
+/* With push-sum a row has become a numerator: z = x / u takes its place. */
+static oct_status divide_statistics(struct oct_trainer *trainer) {
+    struct oct__engine *engine = trainer->engine;
+    const struct oct__cohort *cohort = trainer->cohort;
+    const size_t bytes = cohort->stride[OCT_HOME_STAT], n = bytes / sizeof(float);
+    float *row = cohort->host_row;
+    for (int i = 0; i < trainer->n_hosted; i++) {
+        void *at = (char *)cohort->state[OCT_HOME_STAT] + (size_t)i * bytes;
+        const double weight = trainer->statistics->u[trainer->first_node + i];
+        OCT_TRY(engine->read(engine, row, at, bytes));
+        for (size_t k = 0; k < n; k++) {
+            row[k] = (float)((double)row[k] / weight);
+        }
+        OCT_TRY(engine->write(engine, at, row, bytes));
+    }
+    return OCT_OK;
+}
+
+/* What a norm or a quantizer has seen on the way is its node's own data, which fits no other; a model
+ * that all nodes have needs statistics that all have. All rounds of it at once, in the last one without
+ * training, so that a checkpoint has either none of them or all. */
+static oct_status mix_statistics(struct oct_trainer *trainer) {
+    struct oct__gossip *statistics = trainer->statistics;
+    if (!statistics) {
+        return OCT_OK;
+    }
+    if (trainer->away) {
+        memcpy(statistics->away, trainer->away, (size_t)trainer->n_nodes);
+    }
+    for (int i = 0; i < trainer->n_final; i++) {
+        const int64_t round = oct__trainer_rounds(trainer) + i;
+        OCT_TRY(oct__exchange_round_of(trainer->exchange, statistics, (uint32_t)round,
+                                       (uint32_t)trainer->step));
+    }
+    return trainer->algorithm->is_push_sum ? divide_statistics(trainer) : OCT_OK;
+}
+
 /* Uncompressed rounds without training, after the last step. Momentum is left as it is. */
 static oct_status final_rounds(struct oct_trainer *trainer) {
     if (trainer->n_final > 0 && trainer->final_done == 0) {
@@ -172,6 +210,9 @@ static oct_status final_rounds(struct oct_trainer *trainer) {
             oct__exchange_round(trainer->exchange, (uint32_t)round, (uint32_t)trainer->step, 1));
         OCT_TRY(oct__cohort_settle(trainer->cohort, (uint32_t)trainer->step, 0.0F,
                                    trainer->gossip->u + trainer->first_node));
+        if (trainer->final_done + 1 == trainer->n_final) {
+            OCT_TRY(mix_statistics(trainer));
+        }
         const struct oct__traffic *now = &trainer->exchange->traffic;
         trainer->final_traffic.messages += now->messages - before.messages;
         trainer->final_traffic.bytes += now->bytes - before.bytes;

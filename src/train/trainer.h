@@ -50,6 +50,7 @@ struct oct_trainer {
     const struct oct_algorithm_kind *algorithm;
     struct oct_topology *topology; /* NULL: nobody talks */
     struct oct__gossip *gossip;
+    struct oct__gossip *statistics; /* of the nodes' statistics, after training; NULL: they stay */
     struct oct__exchange *exchange;
     struct oct__ranks *ranks; /* borrowed */
     int first_node, n_hosted; /* this rank's share of the nodes; all where there is one rank */

@@ -218,7 +218,14 @@ for algorithm, topology, compress, more in (
 # Bytes of ResNet-20's messages; the documented ratios.
 ring = octet_json("train", *NET[:6], "--threads", "1", "--epochs", "1", "--quiet", "--final-gossip", "3")
 equal(ring["messages"], 8 * 4, "a directed ring of 8: messages in 4 steps")
-equal(ring["bytes_final"], ring["bytes_dense"] * 3 // 4, "3 uncompressed rounds after 4 steps")
+own = octet_json("train", *NET[:6], "--threads", "1", "--epochs", "1", "--quiet", "--final-gossip", "3",
+                 "--final-statistics", "own")
+equal(own["bytes_final"], own["bytes_dense"] * 3 // 4, "3 uncompressed rounds after 4 steps")
+check(0 < ring["bytes_final"] - own["bytes_final"] < 0.01 * own["bytes_final"],
+      f"ranges of int8 in those rounds: {ring['bytes_final']} bytes, without {own['bytes_final']}")
+equal((ring["bytes_sent"] - ring["bytes_final"], ring["messages"], ring["bytes_dense"], ring["model_sha256"]),
+      (own["bytes_sent"] - own["bytes_final"], own["messages"], own["bytes_dense"], own["model_sha256"]),
+      "--final-statistics own: the same training")
 check(ring["bytes_dense"] >= 3.9 * (ring["bytes_sent"] - ring["bytes_final"]),
       f"int8 messages are at most 1/3.9 of dense ones: {bytes_a_message(ring)}")
 top = octet_json("train", *NET[:6], "--threads", "1", "--epochs", "1", "--quiet", "--compress", "topk:0.99,values=int8")

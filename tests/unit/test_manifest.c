@@ -210,6 +210,7 @@ static void options_that_disagree(void **state) {
         {"batch", "64", "has '32'"},
         {"seed", "4", "has '3'"},
         {"precision", "fp32", "precision is 'fp32'"},
+        {"final-statistics", "own", "has 'mix'"},
         {"norm", "groupnorm", "left it to its default"},
     };
     for (size_t i = 0; i < OCT_COUNT_OF(cases); i++) {
@@ -245,6 +246,9 @@ static void options_of_another_version(void **state) {
     } cases[] = {
         {"default lr 0.02\n", "default lr 0.125\n", "lr", "0.125", OCT_OK},
         {"default lr 0.02\n", "", "lr", "0.02", OCT_OK},
+        {"default final-statistics mix\n", "", "final-statistics", "own", OCT_OK}, /* as it was */
+        {"default final-statistics mix\n", "default final-statistics mix\n", "final-statistics",
+         "mix", OCT_OK},
         {"default lr 0.02\n", "default lr 0.02\nset warp 9\n", NULL, "option warp",
          OCT_STATUS_UNSUPPORTED},
         {"default lr 0.02\n", "set lr fast\n", NULL, "lr is 'fast'", OCT_STATUS_INVALID},
