@@ -141,8 +141,14 @@ static int is_gamma(const struct oct_option *option, const char *value,
     return strcmp(option->name, "gamma") == 0 && fabs(strtod(value, NULL) - gamma) <= 1e-5 * gamma;
 }
 
-/* Whether all options that count are those of the cell. An option that the run's Octet did not know
- * counts as left to its default. */
+/* Whether the option, which the run's Octet did not know, says of the cell what that Octet did. */
+static int is_before(const struct oct_option *option, const struct oct_config *config) {
+    const int is_set = oct_config_is_set(config, option->name);
+    return strcmp(oct_option_before(option),
+                  is_set ? oct_config_get(config, option->name) : option->fallback) == 0;
+}
+
+/* Whether all options that count are those of the cell. */
 static int has_options(struct oct_runs *runs, int64_t number, const struct oct_config *config) {
     const struct oct_option *option;
     for (int i = 0; (option = oct_option_at(i)) != NULL; i++) {
@@ -151,7 +157,7 @@ static int has_options(struct oct_runs *runs, int64_t number, const struct oct_c
             continue;
         }
         oct_status status = oct_runs_option_find(runs, number, option->name, &value);
-        if (status == OCT_STATUS_NOT_FOUND && !oct_config_is_set(config, option->name)) {
+        if (status == OCT_STATUS_NOT_FOUND && is_before(option, config)) {
             continue;
         }
         if (status != OCT_OK || (strcmp(value, oct_config_get(config, option->name)) != 0 &&

@@ -212,6 +212,14 @@ with tempfile.TemporaryDirectory() as state:
         contains(done.out, "1 to run, 3 on record", "a gamma of an older Octet, and another one")
         with sqlite3.connect(os.path.join(state, "octet", "runs.db")) as runs:
             runs.execute("UPDATE options SET value = '1' WHERE run = 3 AND name = 'gamma'")
+            runs.execute("UPDATE options SET name = 'older-' || name WHERE run = 3"
+                         " AND name IN ('fault', 'final-statistics')")
+        done = octet(*table, "--dry-run", env=env)
+        contains(done.out, "1 to run, 3 on record", "an Octet that left nodes their own statistics")
+        with sqlite3.connect(os.path.join(state, "octet", "runs.db")) as runs:
+            runs.execute("UPDATE options SET name = 'final-statistics' WHERE name = 'older-final-statistics'")
+        done = octet(*table, "--dry-run", env=env)
+        contains(done.out, "0 to run, 4 on record", "an Octet that knew of no faults had none")
         value = octet_json(*table, "--columns", "choco-int8", "--again", env=env)
         equal([(row["taken_over"], row["run"]) for row in value["rows"]], [(False, 5)], "--again runs it again")
         value = octet_json(*table, "--columns", "choco-int8", "--seed", "2", env=env)
