@@ -44,8 +44,8 @@ OCT_API const char *oct_option_choice(const struct oct_option *option, int index
 /* Nonzero for an option that changes nothing about a run's result: threads, checkpoint, db … */
 OCT_API int oct_option_is_incidental(const char *name);
 
-/* What runs of versions that did not have the option were like, as a value of it: its default, unless the
- * option came with a change of what runs do. */
+/* What runs of versions that did not have the option were like, as a value of it: its default, unless
+ * the option came with a change of what runs do. NULL for what is no option. */
 OCT_API const char *oct_option_before(const struct oct_option *option);
 
 /* A configuration with every option at its default. */

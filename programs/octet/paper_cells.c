@@ -141,8 +141,13 @@ static int is_gamma(const struct oct_option *option, const char *value,
     return strcmp(option->name, "gamma") == 0 && fabs(strtod(value, NULL) - gamma) <= 1e-5 * gamma;
 }
 
-/* Whether the option, which the run's Octet did not know, says of the cell what that Octet did. */
+/* Whether the option, which the run's Octet did not know, says of the cell what that Octet did. What the
+ * last rounds do does not count where there are none. */
 static int is_before(const struct oct_option *option, const struct oct_config *config) {
+    if (strcmp(option->name, "final_statistics") == 0 &&
+        strcmp(oct_config_get(config, "final-gossip"), "0") == 0) {
+        return 1;
+    }
     const int is_set = oct_config_is_set(config, option->name);
     return strcmp(oct_option_before(option),
                   is_set ? oct_config_get(config, option->name) : option->fallback) == 0;

@@ -142,8 +142,10 @@ static void add_results(struct rows *rows, const struct oct_result *a, const str
     add_row(rows, "time", cli_time(a->seconds).text, cli_time(b->seconds).text, "with evaluation",
             "");
     if (a->checkpoint_seconds > 0) {
-        add_row(rows, "  checkpoints", cli_percent(a->checkpoint_seconds / a->seconds, 1).text,
-                cli_percent(b->checkpoint_seconds / b->seconds, 1).text, "of it, writing them", "");
+        char here[32], there[32];
+        snprintf(here, sizeof here, "%.2f s", a->checkpoint_seconds);
+        snprintf(there, sizeof there, "%.2f s", b->checkpoint_seconds);
+        add_row(rows, "  checkpoints", here, there, "of it, writing them in this process", "");
     }
     add_row(rows, "parameters", cli_count((double)a->n_parameters).text,
             cli_count((double)b->n_parameters).text, n_nodes > 1 ? "of each node" : "", "");

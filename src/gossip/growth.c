@@ -31,18 +31,18 @@ static void mix_row(const struct oct__mix *mix, double gamma, const double *sent
 /* One round with a rate of 1: the update is beta^2 times the momentum, as Nesterov has it. */
 static void do_round(struct nodes *nodes, const struct oct__mix *mix, double gamma,
                      const struct oct__qgm *qgm) {
-    const double beta = qgm->beta, new = 1.0 - beta;
+    const double beta = qgm->beta, fresh = 1.0 - beta;
     for (int i = 0; i < nodes->n; i++) {
         const double step = beta * beta * nodes->momentum[i];
         nodes->sent_x[i] = nodes->x[i] - step;
         nodes->sent_u[i] = nodes->u[i];
-        nodes->momentum[i] = beta * nodes->momentum[i] + new * qgm->own *step;
+        nodes->momentum[i] = beta * nodes->momentum[i] + fresh * qgm->own * step;
     }
     mix_row(mix, gamma, nodes->sent_x, nodes->x);
     mix_row(mix, gamma, nodes->sent_u, nodes->u);
     for (int i = 0; i < nodes->n; i++) {
         const double after = nodes->x[i] / nodes->u[i];
-        nodes->momentum[i] += new *(1.0 - qgm->own) * (nodes->z[i] - after);
+        nodes->momentum[i] += fresh * (1.0 - qgm->own) * (nodes->z[i] - after);
         nodes->z[i] = after;
     }
 }

@@ -123,10 +123,8 @@ CALL(sgd_f32) {
 static const struct oct__case_buffer buffers_sgd_global_f32[] = {
     BOTH("x", ELEMENT), BOTH("m", ELEMENT), IN("g", ELEMENT)};
 
-/* As published, or with an own part. */
 CALL(sgd_global_f32) {
-    const float own = s->rows % 2 ? 0.0F : 0.03F;
-    k->sgd_global_f32(s->rows, p[0], p[1], p[2], s->lr, s->beta, s->decay, own);
+    k->sgd_global_f32(s->rows, p[0], p[1], p[2], s->lr, s->beta, s->decay, s->own);
 }
 
 static const struct oct__case_buffer buffers_nonfinite_f32[] = {IN("x", ELEMENT),

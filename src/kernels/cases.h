@@ -29,6 +29,7 @@ struct oct__case_shape {
     uint64_t first;                 /* the first element's number in its tensor */
     int w, dy, dx, flip;
     float lr, beta, decay, eps;
+    float own;                  /* of a step, in a momentum that gossip has the rest of */
     float scale, inverse, zero; /* a grid's */
     float weight;               /* a push-sum weight */
     struct oct__stream stream;

@@ -342,19 +342,19 @@ static void write_update(struct oct__program *program, const struct oct__program
     int x = tensor_new(program, updated, OCT_DTYPE_F32, 1, 1, 1, n, 0);
     int m = tensor_new(program, OCT_HOME_MOMENTUM, OCT_DTYPE_F32, 1, 1, 1, n, 0);
     int g = tensor_new(program, OCT_HOME_GRAD, OCT_DTYPE_F32, 1, 1, 1, n, 0);
-    const double own = config->is_global ? config->own : 0.0, new = 1.0 - (double)config->beta;
+    const double own = config->is_global ? config->own : 0.0, fresh = 1.0 - (double)config->beta;
     union oct__attr sgd = {.sgd = {.beta = config->beta,
                                    .decay = config->decay,
                                    .is_global = config->is_global,
-                                   .own = (float)(new *own)}};
+                                   .own = (float)(fresh * own)}};
     program->n_backward = program->n_calls;
     oct__program_call(program, OCT_OP_SGD, NULL, sgd, 3, (int[]){x, m, g});
     program->n_update = program->n_calls;
     if (config->settles) {
         int u = tensor_new(program, OCT_HOME_WEIGHT, OCT_DTYPE_F32, 1, 1, 1, 1, 0);
         int z = tensor_new(program, OCT_HOME_PARAM, OCT_DTYPE_F32, 1, 1, 1, n, 0);
-        union oct__attr settle = {
-            .settle = {.beta = own > 0.0 ? 1.0F : config->beta, .share = new *(1.0 - own)}};
+        union oct__attr settle = {.settle = {.beta = sgd.sgd.own != 0.0F ? 1.0F : config->beta,
+                                             .share = fresh * (1.0 - own)}};
         oct__program_call(program, OCT_OP_SETTLE, NULL, settle, 4,
                           (int[]){x, u, z, config->is_global ? m : -1});
     }

@@ -174,6 +174,12 @@ static oct_status make_cohort(struct oct_trainer *trainer, const struct oct_conf
     OCT_TRY(oct__config_momentum(config, &momentum));
     OCT_TRY(warn_of_growth(config));
     const int is_global = strcmp(momentum, "qgm") == 0;
+    if (!is_global && config->own_momentum > 0.0) {
+        OCT_FAIL(INVALID,
+                 "own-momentum is %g, but momentum is %s here, which is all a node's own; use "
+                 "momentum qgm",
+                 config->own_momentum, momentum);
+    }
     struct oct__cohort_config cohort = {
         .engine = trainer->engine,
         .graph = &trainer->graph,

@@ -284,10 +284,10 @@ static oct_status keep(struct oct_trainer *trainer, oct_status status) {
         return status;
     }
     char why[OCT_DETAIL_BYTES];
-    const double began = oct__seconds();
     oct__detail_take(why);
     OCT_TRY(oct__exchange_count(trainer->exchange));
     OCT_TRY(oct__together_sync(trainer));
+    const double began = oct__seconds();
     OCT_TRY(oct__trainer_keep(trainer, config->checkpoint));
     trainer->checkpoint_seconds += oct__seconds() - began;
     oct__detail_give(why);

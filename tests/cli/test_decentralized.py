@@ -228,6 +228,14 @@ equal((ring["bytes_sent"] - ring["bytes_final"], ring["messages"], ring["bytes_d
       "--final-statistics own: the same training")
 check(ring["bytes_dense"] >= 3.9 * (ring["bytes_sent"] - ring["bytes_final"]),
       f"int8 messages are at most 1/3.9 of dense ones: {bytes_a_message(ring)}")
+steady = octet_json("train", *NET[:6], "--threads", "1", "--epochs", "1", "--quiet", "--own-momentum", "0.6")
+again = octet_json("train", *NET[:6], "--threads", "2", "--epochs", "1", "--quiet", "--own-momentum", "0.6")
+plain = octet_json("train", *NET[:6], "--threads", "1", "--epochs", "1", "--quiet")
+equal(again["model_sha256"], steady["model_sha256"], "--own-momentum: two threads, the same model")
+check(steady["model_sha256"] != plain["model_sha256"], "--own-momentum 0.6 is another run than 0")
+done = octet("train", *NET[:6], "--own-momentum", "0.6", "--momentum", "local")
+equal(done.code, 2, "--own-momentum with local momentum: exit", done)
+contains(done.err, "momentum is local here", "--own-momentum with local momentum")
 top = octet_json("train", *NET[:6], "--threads", "1", "--epochs", "1", "--quiet", "--compress", "topk:0.99,values=int8")
 check(top["bytes_dense"] >= 180 * top["bytes_sent"],
       f"topk:0.99,values=int8 is at most 1/180 of dense: {bytes_a_message(top)}")

@@ -112,10 +112,10 @@ void descent_open(struct descent *d, struct oct__engine *engine, const struct go
 }
 
 void descent_own(struct descent *d, double own) {
-    const double new = 1.0 - (double)BETA;
-    d->sgd.attr.sgd.own = (float)(new *own);
+    const double fresh = 1.0 - (double)BETA;
+    d->sgd.attr.sgd.own = (float)(fresh * own);
     d->settle.attr.settle.beta = own > 0.0 ? 1.0F : BETA;
-    d->settle.attr.settle.share = new *(1.0 - own);
+    d->settle.attr.settle.share = fresh * (1.0 - own);
 }
 
 void descent_close(struct descent *d) {

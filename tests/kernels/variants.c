@@ -507,9 +507,13 @@ static void sweep_flat(struct sweep *sweep) {
     for (size_t n = 0; n < 140; n += n < 70 ? 1 : 3) {
         shape.rows = n;
         vary_grid(sweep, trial++, &shape);
+        shape.own = 0.0F;
+        try_shape(sweep, &shape, 1);
+        shape.own = 0.06F;
         try_shape(sweep, &shape, 1);
     }
     for (uint32_t i = 0; i < 40; i++) {
+        shape.own = i % 2 ? 0.03F : 0.0F;
         vary_grid(sweep, trial++, &shape);
         shape.rows = 70 + random_below(sweep, i, 4000);
         shape.lr = (float)random_below(sweep, 100 + i, 1000) * 1e-3f;

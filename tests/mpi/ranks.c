@@ -72,6 +72,7 @@ static struct oct_config *configure(const struct trial *trial, const char *trans
         {"epochs", "3"},
         {"norm", trial->number % 4 == 1 ? "range-batchnorm" : "groupnorm"},
         {"momentum", trial->number % 3 ? "qgm" : "local"},
+        {"own-momentum", trial->number % 3 == 2 ? "0.6" : "0"},
         {"compensation-rounds", strcmp(trial->algorithm, "sc-sparse-push") == 0 ? "2" : "0"},
         {"final-gossip", "2"},
         {"algorithm", trial->algorithm},

@@ -376,6 +376,40 @@ static void plans_of_random_networks(void **state) {
 
 /* --- calls ----------------------------------------------------------------------------------- */
 
+/* Quasi-global momentum: gossip's result changes it, and with a part of its own the step does before. */
+static void momentum_of_all_nodes(void **state) {
+    (void)state;
+    static const double owns[] = {0.0, 0.25, 1.0};
+    struct oct_graph g;
+    EXPECT_OK(oct__graph_init(&g, 16, 16, 3, 10, oct__norm_find("batchnorm")));
+    EXPECT_OK(oct__model_build("resnet20", &g));
+    EXPECT_OK(oct__graph_check(&g));
+    for (size_t i = 0; i < OCT_COUNT_OF(owns); i++) {
+        struct oct__program *program = NULL;
+        const struct oct__program_config config = {.mode = OCT_MODE_TRAIN,
+                                                   .batch = 2,
+                                                   .form = {1, 1, 16},
+                                                   .dataset_images = 10,
+                                                   .dataset_height = 16,
+                                                   .dataset_width = 16,
+                                                   .beta = 0.5F,
+                                                   .is_global = 1,
+                                                   .own = owns[i],
+                                                   .settles = 1};
+        EXPECT_OK(oct__program_create(engine, &g, &config, &program));
+        const struct oct__program_call *sgd = &program->calls[program->n_update - 1];
+        const struct oct__program_call *settle = &program->calls[program->n_calls - 1];
+        assert_int_equal(sgd->op, OCT_OP_SGD);
+        assert_int_equal(settle->op, OCT_OP_SETTLE);
+        assert_true(sgd->attr.sgd.is_global && sgd->attr.sgd.own == (float)(0.5 * owns[i]));
+        /* the momentum decays once: after gossip, or where the step already has a part in it */
+        assert_true(settle->attr.settle.beta == (owns[i] > 0.0 ? 1.0F : 0.5F));
+        assert_true(settle->attr.settle.share == 0.5 * (1.0 - owns[i]));
+        oct__program_destroy(program);
+    }
+    oct__graph_fini(&g);
+}
+
 /* Every parameter that the logits depend on gets its gradient from exactly one call. */
 static void gradients_are_written_once(void **state) {
     (void)state;
@@ -596,6 +630,7 @@ static void an_engine_that_refuses(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_of_models),
+        cmocka_unit_test(momentum_of_all_nodes),
         cmocka_unit_test(packed_weights_are_kept),
         cmocka_unit_test(plans_of_random_networks),
         cmocka_unit_test(gradients_are_written_once),
