@@ -122,6 +122,9 @@ static void describe_gossip(const struct oct_config *config, char *text, size_t 
         add(text, bytes, ", gamma %g", oct_config_gamma(config));
     }
     add(text, bytes, ", momentum %s", text_of(config, "momentum"));
+    if (strcmp(text_of(config, "own-momentum"), "0") != 0) {
+        add(text, bytes, " and %s of a node's own", text_of(config, "own-momentum"));
+    }
     const long n_final = number_of(config, "final-gossip");
     if (cli_talks(config) && n_final > 0) {
         add(text, bytes, "; then %ld round%s without training", n_final, n_final == 1 ? "" : "s");

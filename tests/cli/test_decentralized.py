@@ -233,6 +233,8 @@ again = octet_json("train", *NET[:6], "--threads", "2", "--epochs", "1", "--quie
 plain = octet_json("train", *NET[:6], "--threads", "1", "--epochs", "1", "--quiet")
 equal(again["model_sha256"], steady["model_sha256"], "--own-momentum: two threads, the same model")
 check(steady["model_sha256"] != plain["model_sha256"], "--own-momentum 0.6 is another run than 0")
+done = octet("train", *NET[:6], "--epochs", "1", "--own-momentum", "0.6")
+contains(done.err + done.out, "momentum qgm and 0.6 of a node's own", "--own-momentum: the opening")
 done = octet("train", *NET[:6], "--own-momentum", "0.6", "--momentum", "local")
 equal(done.code, 2, "--own-momentum with local momentum: exit", done)
 contains(done.err, "momentum is local here", "--own-momentum with local momentum")
