@@ -176,8 +176,8 @@ static oct_status make_cohort(struct oct_trainer *trainer, const struct oct_conf
     const int is_global = strcmp(momentum, "qgm") == 0;
     if (!is_global && config->own_momentum > 0.0) {
         OCT_FAIL(INVALID,
-                 "own-momentum is %g, but momentum is %s here, which is all a node's own; use "
-                 "momentum qgm",
+                 "own-momentum is %g, but momentum is %s here: it is a part of momentum qgm, which "
+                 "needs nodes that talk",
                  config->own_momentum, momentum);
     }
     struct oct__cohort_config cohort = {
