@@ -51,17 +51,19 @@ static struct sample sample_of(const struct oct__shard *s) {
 /* The scale of each group: of whole samples, because a chunk runs through one. Bytes do not show a
  * spread below one step of their grid, so that is the least it is taken to be: values that differ
  * by less all become the same byte, and a spread of 0 would blow that byte up a hundred thousand
- * times. */
+ * times. Nor do they show one beyond the ends of the grid: a sample larger than others has channels
+ * that are all 0 or all 255, and chunks without a spread. norm.reach is for these. */
 static oct_status spread_shard(const struct oct__shard *s) {
     const struct sample n = sample_of(s);
     const struct oct__grid *grid = oct__node_at(s, X_GRID);
     const size_t values = n.size / n.groups;
     const float factor = oct__range_factor(values / oct__chunk_count(values));
+    const float least = oct__spread_least(s->args->attr.norm.reach, factor);
     const uint8_t *q = oct__shard_at(s, X);
     float *scale = oct__shard_at(s, SCALE), *used = oct__shard_at(s, USED);
     for (size_t i = 0; i < (size_t)s->count; i++, scale += n.groups, used += n.groups) {
         oct__kernels()->chunk_spread_u8(n.hw, n.c, n.groups, q + i * n.size, grid->scale,
-                                        grid->zero, scale, oct__quant_work(s));
+                                        grid->zero, least, scale, oct__quant_work(s));
         for (size_t g = 0; g < n.groups; g++) {
             const float spread = scale[g] < grid->scale ? grid->scale : scale[g];
             used[g] = scale[g] = 1.0F / (spread * factor + s->args->attr.norm.eps);

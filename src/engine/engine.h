@@ -121,6 +121,7 @@ union oct__attr {
     struct oct__norm_attr {
         int groups;
         float eps;
+        float reach;        /* of RANGE_EVONORM_U8: deviations that a value may be, or 0 */
         float momentum;     /* of running statistics: run = (1 - momentum) * run + momentum * new */
         int quantize_scale; /* the range norms' scale takes one of 256 values */
         struct oct__quant_attr quant; /* of norms that read and write bytes */

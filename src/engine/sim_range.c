@@ -66,20 +66,25 @@ static void extremes_of(const struct set *set, size_t chunk, size_t *largest, si
 
 /* `mean` is taken from the values first: that changes no spread of finite ones. */
 static double scale_of(const struct set *set, double mean) {
-    double high = 0.0, low = 0.0;
+    const struct oct__norm_attr *attr = &set->call->args->attr.norm;
+    double high = 0.0, low = 0.0, far = 0.0;
     for (size_t chunk = 0; chunk < set->n_chunks; chunk++) {
         size_t largest, smallest;
         extremes_of(set, chunk, &largest, &smallest);
         high += x_of(set, largest) - mean;
         low += x_of(set, smallest) - mean;
+        far = fmax(far, fmax(x_of(set, largest), -x_of(set, smallest)));
     }
     const double n = (double)set->n_chunks;
     double spread = high / n - low / n;
+    if (set->grid >= 0 && attr->reach > 0.0F) {
+        spread = fmax(spread, far / ((double)attr->reach * factor_of(set->length)));
+    }
     if (set->grid >= 0 && spread < oct__sim_get(set->call, set->grid, 0)) {
         spread =
             oct__sim_get(set->call, set->grid, 0); /* less than a step of the grid is not seen */
     }
-    return 1.0 / (spread * factor_of(set->length) + (double)set->call->args->attr.norm.eps);
+    return 1.0 / (spread * factor_of(set->length) + (double)attr->eps);
 }
 
 /* What reaches the values through R: `slope` is dL/ds. Added at their places in `dx`, counted from

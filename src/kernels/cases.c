@@ -609,7 +609,8 @@ static const struct oct__case_buffer buffers_chunk_spread_u8[] = {
     IN_OF(U8, "q", ELEMENT), OUT("spread", GROUP), WORK(OCT_RANGE_WORK)};
 
 CALL(chunk_spread_u8) {
-    k->chunk_spread_u8(s->rows, s->c, s->groups, p[0], s->scale, s->zero, p[1], p[2]);
+    const float least = s->rows % 2 ? 0.0f : 0.9f; /* of a group that is around 0 rarely less */
+    k->chunk_spread_u8(s->rows, s->c, s->groups, p[0], s->scale, s->zero, least, p[1], p[2]);
 }
 
 static const struct oct__case_buffer buffers_range_evonorm_minmax_u8[] = {

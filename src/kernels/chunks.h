@@ -36,4 +36,10 @@ OCT_ANYWHERE float oct__range_factor(size_t length) {
     return (float)(0.175 * (1.0 + sqrt(pi * log(4.0))) / sqrt(2.0 * log(l)));
 }
 
+/* What a group's spread is at least, of its largest magnitude, if a value is to be `reach` deviations at
+ * the most; 0 of anything where there is no limit. */
+OCT_ANYWHERE float oct__spread_least(float reach, float factor) {
+    return reach > 0.0F ? 1.0F / (reach * factor) : 0.0F;
+}
+
 #endif

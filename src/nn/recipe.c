@@ -9,7 +9,7 @@
 
 #define OPTIONS                                                                                    \
     "range=mean|full, mask=yes|no, weights=tensor|channel, gradients=tensor|sample, "              \
-    "init=equal|paper, eps=X"
+    "init=equal|paper, eps=X, reach=X"
 
 static const struct oct_recipe_kind kinds[] = {
 #define OCT_RECIPE(title, range_, mask_, weights_, gradients_, init_, eps_, line)                  \
@@ -30,19 +30,16 @@ static const char *const weights[] = {"tensor", "channel", NULL};
 static const char *const gradients[] = {"tensor", "sample", NULL};
 static const char *const inits[] = {"equal", "paper", NULL};
 
-#define EPS                                                                                        \
-    { "eps", OCT_SPEC_REAL, offsetof(struct oct__recipe, eps), 1e-9, 1, NULL }
+#define NUMBER(member, least, most)                                                                \
+    { #member, OCT_SPEC_REAL, offsetof(struct oct__recipe, member), least, most, NULL }
 #define ROW(member, choices)                                                                       \
     { #member, OCT_SPEC_CHOICE, offsetof(struct oct__recipe, member), 0, 0, choices }
 
 static const struct oct__spec_option table[] = {
-    ROW(range, ranges),
-    ROW(mask, switches),
-    ROW(weights, weights),
-    ROW(gradients, gradients),
-    ROW(init, inits),
-    EPS,
-    {NULL, OCT_SPEC_INT, 0, 0, 0, NULL},
+    ROW(range, ranges),    ROW(mask, switches),
+    ROW(weights, weights), ROW(gradients, gradients),
+    ROW(init, inits),      NUMBER(eps, 1e-9, 1),
+    NUMBER(reach, 0, 1e9), {NULL, OCT_SPEC_INT, 0, 0, 0, NULL},
 };
 
 const struct oct_recipe_kind *oct__recipe_at(int index) {

@@ -22,6 +22,7 @@ struct oct__recipe {
     int gradients;  /* 1: a scale for each sample, 0: one for the tensor */
     int init;       /* enum oct__init_style */
     double eps;     /* what Range EvoNorm adds to a deviation before it divides by it */
+    double reach;   /* deviations of its group that a value may be in it; 0: any number */
     int stochastic; /* values are rounded by chance too (activation_rounding) */
 };
 

@@ -156,7 +156,7 @@ check({"input", "stem", "stem_norm", "stage3.block1.sum"} <= set(values), f"laye
 # Every choice of a recipe reaches the run: none gives the model of another.
 models = {"octet": int8["model_sha256"]}
 for recipe in ("paper", "octet:range=mean", "octet:range=mean,mask=no", "octet:weights=channel",
-               "octet:gradients=sample", "octet:eps=0.0032"):
+               "octet:gradients=sample", "octet:eps=0.0032", "paper:reach=2"):
     models[recipe] = octet_json(*ONE, "--quiet", "--precision-recipe", recipe)["model_sha256"]
 models["stochastic"] = octet_json(*ONE, "--quiet", "--activation-rounding", "stochastic")["model_sha256"]
 equal(len(set(models.values())), len(models), f"models of {', '.join(models)}", models)

@@ -214,8 +214,11 @@ static void describe_quant(struct call *call, struct dice *dice, struct oct__ten
     memcpy(a->t, operands[call->op - OCT_OP_QUANTIZE], sizeof a->t);
     a->attr.quant = quant;
     if (call->op == OCT_OP_RANGE_EVONORM_U8) {
-        a->attr.norm = (struct oct__norm_attr){
-            .groups = groups, .eps = 1e-5F, .quantize_scale = dice_below(dice, 2), .quant = quant};
+        a->attr.norm = (struct oct__norm_attr){.groups = groups,
+                                               .eps = 1e-5F,
+                                               .reach = dice_below(dice, 2) ? 2.0F : 0.0F,
+                                               .quantize_scale = dice_below(dice, 2),
+                                               .quant = quant};
     }
 }
 

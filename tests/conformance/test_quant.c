@@ -168,21 +168,41 @@ static int groups_of(int c) {
 static union oct__attr norm_attr(struct oct__tensor x, enum oct__range range, int form) {
     return (union oct__attr){.norm = {.groups = groups_of(x.c),
                                       .eps = 1e-5F,
+                                      .reach = form == 6   ? 2.0F
+                                               : form == 7 ? 24.0F
+                                                           : 0.0F,
                                       .quantize_scale = range != OCT_RANGE_RUNNING && form % 2,
                                       .quant = {range, form / 2 % 2, form % 2}}};
 }
 
-/* Holds the scales of floats to what a spread of one step of the bytes' grid gives, as the norm on bytes
- * does; whether that changed any. */
+/* The largest magnitude in group `group` of all samples' groups. */
+static float farthest(struct oct__tensor q, const struct oct__grid *grid, int node, int groups,
+                      size_t group) {
+    const size_t width = (size_t)(q.c / groups), hw = (size_t)q.h * (size_t)q.w;
+    const size_t sample = group / (size_t)groups, first = group % (size_t)groups * width;
+    const uint8_t *bytes = (const uint8_t *)q.at + (size_t)node * q.stride;
+    float far = 0.0F;
+    for (size_t i = 0; i < hw * width; i++) {
+        const size_t at = (sample * hw + i / width) * (size_t)q.c + first + i % width;
+        far = fmaxf(far, fabsf(grid->scale * ((float)bytes[at] - grid->zero)));
+    }
+    return far;
+}
+
+/* Holds the scales of floats to what a spread of one step of the bytes' grid gives, and to what lets no
+ * value reach too far, as the norm on bytes does; whether that changed any. */
 static int hold_scales(struct oct__tensor scale, struct oct__tensor grid, struct oct__tensor q,
-                       float eps) {
+                       const struct oct__norm_attr *attr) {
     const size_t n = (size_t)scale.n * (size_t)scale.c;
     const size_t values = (size_t)q.h * (size_t)q.w * (size_t)q.c / (size_t)scale.c;
     const float factor = oct__range_factor(values / oct__chunk_count(values));
+    const float share = oct__spread_least(attr->reach, factor);
     int changed = 0;
     for (int node = 0; node < LAUNCH_NODES; node++) {
-        const float most = 1.0F / (floats(grid, node)[0] * factor + eps);
         for (size_t i = 0; i < n; i++) {
+            const float far = farthest(q, grid_at(grid, node), node, scale.c, i);
+            const float least = fmaxf(share * far, floats(grid, node)[0]);
+            const float most = 1.0F / (least * factor + attr->eps);
             if (floats(scale, node)[i] > most) {
                 floats(scale, node)[i] = most;
                 changed = 1;
@@ -190,6 +210,17 @@ static int hold_scales(struct oct__tensor scale, struct oct__tensor grid, struct
         }
     }
     return changed;
+}
+
+/* Channels all of whose values lie beyond one end of their grid or the other. */
+static void leave_grid(struct oct__tensor q) {
+    const size_t n = oct__tensor_count(&q);
+    for (int node = 0; node < LAUNCH_NODES; node++) {
+        uint8_t *bytes = (uint8_t *)q.at + (size_t)node * q.stride;
+        for (size_t i = 0; i < n; i++) {
+            bytes[i] = i % (size_t)q.c % 3 == 1 ? 255 : 0;
+        }
+    }
 }
 
 /* Forward, then backward with what forward left. */
@@ -217,7 +248,7 @@ static void check_norm_call(struct oct__engine *engine, struct oct__tensor q,
     LAUNCH(engine, DEQUANTIZE, quant, launch_plain, q, grid, x);
     LAUNCH(engine, RANGE_EVONORM, attr, launch_plain, x, gamma, beta, v, scale[1], used[1], y);
     LAUNCH(engine, QUANTIZE, quant, launch_plain, y, expected.running, expected.q, expected.grid);
-    const int is_held = hold_scales(scale[1], grid, q, attr.norm.eps);
+    const int is_held = hold_scales(scale[1], grid, q, &attr.norm);
     expect_bits(who, "range_evonorm_u8's scale", scale[0], scale[1]);
     if (!is_held) {
         expect_bits(who, "range_evonorm_u8's used scale", used[0], used[1]);
@@ -249,7 +280,7 @@ static void check_norm_call(struct oct__engine *engine, struct oct__tensor q,
 static void check_norm(struct oct__engine *engine) {
     int n_calls = 0;
     for (size_t i = 0; i < OCT_COUNT_OF(shapes); i++) {
-        for (int form = 0; form < 6; form++) {
+        for (int form = 0; form < 8; form++) {
             struct dice dice = dice_of((uint32_t)(100 * i) + (uint32_t)form);
             struct oct__tensor q =
                 tensor_new(OCT_DTYPE_U8, shapes[i].n, shapes[i].h, shapes[i].w, shapes[i].c);
@@ -257,6 +288,9 @@ static void check_norm(struct oct__engine *engine) {
             fill_bytes(q, &dice);
             if (form == 5) { /* a map without a spread */
                 memset(q.at, 77, LAUNCH_NODES * q.stride);
+            }
+            if (form == 7) {
+                leave_grid(q);
             }
             check_norm_call(engine, q, grid, norm_attr(q, (enum oct__range)(form % 3), form),
                             form % 2, form / 2 % 2, &dice);
@@ -266,6 +300,39 @@ static void check_norm(struct oct__engine *engine) {
     }
     print_message("%s: range_evonorm_u8 and its gradient have the bits of their parts, %d calls\n",
                   engine->kind->plugin.name, n_calls);
+}
+
+/* Chunks follow channels, so those of a sample that left its grid have no spread, and a scale that knows
+ * nothing else makes its values hundreds of deviations. `reach` holds them. */
+static void check_reach(struct oct__engine *engine) {
+    struct dice dice = dice_of(3);
+    struct oct__tensor q = tensor_new(OCT_DTYPE_U8, 2, 8, 8, 64), grid = random_grid(&dice);
+    struct oct__tensor ones = vector_new(64), scale = tensor_new(OCT_DTYPE_F32, 2, 1, 1, 8);
+    struct oct__tensor used = tensor_new(OCT_DTYPE_F32, 2, 1, 1, 8);
+    struct quantized y = quantized_new(q, 0, 0);
+    leave_grid(q);
+    for (int i = 0; i < 2; i++) {
+        const union oct__attr attr = {.norm = {.groups = 8,
+                                               .eps = 1e-5F,
+                                               .reach = i ? 24.0F : 0.0F,
+                                               .quant = {OCT_RANGE_MEAN, 0, 0}}};
+        LAUNCH(engine, RANGE_EVONORM_U8, attr, launch_plain, q, grid, ones, ones, ones, y.running,
+               scale, used, y.q, y.grid);
+        for (size_t group = 0; group < 16; group++) {
+            const float far = farthest(q, grid_at(grid, 0), 0, 8, group);
+            const float reach = far * floats(used, 0)[group];
+            if (i ? reach > 24.001F || reach < 23.0F : reach < 200.0F) {
+                fail_msg("%s: reach %g: a value of group %zu is %g deviations",
+                         engine->kind->plugin.name, (double)attr.norm.reach, group, (double)reach);
+            }
+        }
+    }
+    tensors_free(NULL);
+}
+
+static void no_value_reaches_too_far(void **state) {
+    (void)state;
+    launch_engines(check_reach);
 }
 
 static void norms_are_their_parts(void **state) {
@@ -739,6 +806,7 @@ int main(void) {
         cmocka_unit_test_teardown(add_is_its_parts, tensors_free),
         cmocka_unit_test_teardown(sums_are_their_parts, tensors_free),
         cmocka_unit_test_teardown(norms_are_their_parts, tensors_free),
+        cmocka_unit_test_teardown(no_value_reaches_too_far, tensors_free),
         cmocka_unit_test_teardown(grids_of_odd_batches, tensors_free),
         cmocka_unit_test_teardown(ranges_clip_what_they_should, tensors_free),
         cmocka_unit_test_teardown(running_ranges, tensors_free),

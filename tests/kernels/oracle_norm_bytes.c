@@ -28,7 +28,7 @@ static struct {
     size_t hw, c, groups;
     uint8_t q[MOST];
     int8_t dy[MOST];
-    float scale, zero, dy_scale, inverse, y_zero;
+    float scale, zero, least, dy_scale, inverse, y_zero;
     float gamma[CHANNELS], beta[CHANNELS], v[CHANNELS];
     float spread_scale[CHANNELS], used[CHANNELS];
     int mask;
@@ -121,6 +121,7 @@ static void draw(uint64_t seed, uint32_t trial) {
         of.gamma[j] = j == alone ? of.gamma[j] : 0.0f;
         of.beta[j] = 0.0f;
     }
+    of.least = below(2) ? between(0.0f, 2.0f) : 0.0f;
     for (size_t g = 0; g < of.groups; g++) {
         of.spread_scale[g] = parameter(0.1f, 3.0f, rarity);
         of.used[g] = below(5) ? of.spread_scale[g] : parameter(0.1f, 3.0f, rarity);
@@ -139,6 +140,18 @@ static void begin(struct results *r) {
     }
 }
 
+/* No spread below `least` of its group's largest magnitude. */
+static void hold_spread(const float *x, float *spread) {
+    float far[CHANNELS] = {0};
+    for (size_t i = 0; i < of.hw * of.c; i++) {
+        float *of_group = &far[i % of.c * of.groups / of.c];
+        *of_group = fabsf(x[i]) > *of_group ? fabsf(x[i]) : *of_group;
+    }
+    for (size_t g = 0; g < of.groups; g++) {
+        spread[g] = of.least * far[g] > spread[g] ? of.least * far[g] : spread[g];
+    }
+}
+
 static void by_floats(const char *name, struct results *r) {
     static float x[MOST], y[MOST];
     const struct oct__kernels *k = oct__kernels_at(OCT_CPU_REF);
@@ -146,6 +159,7 @@ static void by_floats(const char *name, struct results *r) {
     k->dequantize_u8_f32(n, of.q, of.scale, of.zero, x);
     if (strcmp(name, "chunk_spread_u8") == 0) {
         k->chunk_spread_f32(of.hw, of.c, of.groups, x, r->spread, work);
+        hold_spread(x, r->spread);
         return;
     }
     if (strncmp(name, "range_evonorm_grad", 18) == 0) {
@@ -171,7 +185,8 @@ static void by_floats(const char *name, struct results *r) {
 
 static void by_bytes(const char *name, const struct oct__kernels *k, struct results *r) {
     if (strcmp(name, "chunk_spread_u8") == 0) {
-        k->chunk_spread_u8(of.hw, of.c, of.groups, of.q, of.scale, of.zero, r->spread, work);
+        k->chunk_spread_u8(of.hw, of.c, of.groups, of.q, of.scale, of.zero, of.least, r->spread,
+                           work);
     } else if (strcmp(name, "range_evonorm_minmax_u8") == 0) {
         k->range_evonorm_minmax_u8(of.hw, of.c, of.groups, of.q, of.scale, of.zero, of.gamma,
                                    of.beta, of.v, of.used, r->range, work);

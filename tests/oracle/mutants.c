@@ -330,6 +330,12 @@ static oct_status used_not_quantized(const struct oct__lane *lane, const struct 
     return go(lane, &changed);
 }
 
+static oct_status reach_ignored(const struct oct__lane *lane, const struct oct__args *args) {
+    struct oct__args changed = *args;
+    changed.attr.norm.reach = 0.0F;
+    return go(lane, &changed);
+}
+
 /* dL/dR with the scale at its step. */
 static oct_status slope_of_used(const struct oct__lane *lane, const struct oct__args *args) {
     struct oct__args changed = *args;
@@ -412,6 +418,7 @@ static const struct mutant mutants[] = {
     {"running-swapped", OCT_OP_QUANTIZE, "0.9 old + 0.1 new", running_swapped},
     {"used-not-quantized", OCT_OP_RANGE_EVONORM, "the scale as it is", used_not_quantized},
     {"used-not-quantized-u8", OCT_OP_RANGE_EVONORM_U8, "the scale as it is", used_not_quantized},
+    {"reach-ignored", OCT_OP_RANGE_EVONORM_U8, "values beyond their reach", reach_ignored},
     {"slope-of-used", OCT_OP_RANGE_EVONORM_GRAD, "dL/dR with the used scale", slope_of_used},
     {"ties-to-the-last", OCT_OP_RANGE_EVONORM_GRAD, "last of the largest", ties_to_the_last},
 };

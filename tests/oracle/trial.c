@@ -164,7 +164,14 @@ static void describe(struct trial *trial, int round, struct dice *dice) {
     const struct oct__tensor y = shape(OCT_DTYPE_F32, n, h, w, wide), v = vector(wide);
     const struct oct__tensor each = shape(OCT_DTYPE_F32, n, 1, 1, groups);
     const struct oct__tensor y8 = as(y, OCT_DTYPE_U8);
-    const struct oct__norm_attr norm = {groups, 1e-5F, 0.9F, dice_below(dice, 3) > 0, quant};
+    const struct oct__norm_attr norm = {
+        .groups = groups,
+        .eps = 1e-5F,
+        .reach = (float[]){0.0F, 2.0F, 24.0F}[dice_below(dice, 3)],
+        .momentum = 0.9F,
+        .quantize_scale = dice_below(dice, 3) > 0,
+        .quant = quant,
+    };
     const struct oct__tensor dx = as(y, dice_below(dice, 2) ? OCT_DTYPE_F32 : OCT_DTYPE_BF16);
     const struct oct__tensor dy_scale = shape(OCT_DTYPE_F32, dice_below(dice, 2) ? n : 1, 1, 1, 1);
 #define OPERANDS(...) memcpy(t, (const struct oct__tensor[OCT_ARGS_MOST]){__VA_ARGS__}, sizeof a->t)

@@ -25,7 +25,7 @@
 template <int WIDE>
 static void launch_evonorm(const struct oct__lane *lane, const struct oct__args *args) {
     const struct oct__tensor *t = args->t;
-    const norm_form form = norm_form_of(args);
+    norm_form form = norm_form_of(args);
     const cudaStream_t stream = stream_of(lane);
     const float_values x = {nodes_of<const float>(&t[0]), is_aligned(&t[0], 16)};
     const nodes<const float> v = nodes_of<const float>(&t[3]);
@@ -38,6 +38,7 @@ static void launch_evonorm(const struct oct__lane *lane, const struct oct__args 
     const float_sink y = {nodes_of<float>(&t[6]), is_aligned(&t[6], 16)};
     const norm_bytes no_bytes = {};
     const int rows = norm_rows(form, WIDE);
+    form.least = 0.0F; /* floats leave no grid */
     launch_kernel(find_spread<float_values, WIDE, false>, sample_grid(lane, form), NORM_BLOCK, 0,
                   stream, x, form, v, nodes_of<float>(&t[4]), NULL);
     launch_kernel(write_norm<float_values, WIDE, OUT_FLOATS>, norm_grid_of(lane, form, rows), BLOCK,

@@ -43,6 +43,7 @@ struct norm_form {
     int n_chunks, length;        /* of a group */
     int n_parts;                 /* blocks of a sample */
     float factor, eps;
+    float least; /* a spread, of its group's largest magnitude: of bytes alone */
     divider by_c, by_width, by_hw, by_chunks, by_length;
 };
 
@@ -50,21 +51,23 @@ static inline norm_form norm_form_of(const struct oct__args *args) {
     const struct oct__tensor *x = &args->t[0];
     const int groups = args->attr.norm.groups, hw = x->h * x->w, width = x->c / groups;
     const size_t values = (size_t)hw * (size_t)width, n_chunks = oct__chunk_count(values);
-    const norm_form form = {x->n,
-                            hw,
-                            x->c,
-                            groups,
-                            width,
-                            (int)n_chunks,
-                            (int)(values / n_chunks),
-                            divided_up((size_t)groups, GROUPS_MOST),
-                            oct__range_factor(values / n_chunks),
-                            args->attr.norm.eps,
-                            divider_of(x->c),
-                            divider_of(width),
-                            divider_of(hw),
-                            divider_of((int)n_chunks),
-                            divider_of((int)(values / n_chunks))};
+    const norm_form form = {
+        x->n,
+        hw,
+        x->c,
+        groups,
+        width,
+        (int)n_chunks,
+        (int)(values / n_chunks),
+        divided_up((size_t)groups, GROUPS_MOST),
+        oct__range_factor(values / n_chunks),
+        args->attr.norm.eps,
+        oct__spread_least(args->attr.norm.reach, oct__range_factor(values / n_chunks)),
+        divider_of(x->c),
+        divider_of(width),
+        divider_of(hw),
+        divider_of((int)n_chunks),
+        divider_of((int)(values / n_chunks))};
     return form;
 }
 
@@ -311,14 +314,30 @@ static __device__ inline void settle_chunks(const View &x, const norm_form &form
     }
 }
 
+/* What chunks' extremes add up to. */
+struct chunk_sums {
+    float high, low, far; /* far: the largest magnitude */
+
+    __device__ void add(float chunk_low, float chunk_high) {
+        high += chunk_high;
+        low += chunk_low;
+        far = chunk_high > far ? chunk_high : far;
+        far = -chunk_low > far ? -chunk_low : far;
+    }
+    __device__ float spread(const norm_form &form) const {
+        const float mean = high / (float)form.n_chunks - low / (float)form.n_chunks;
+        return form.least * far > mean ? form.least * far : mean;
+    }
+};
+
 static __device__ inline float spread_of(const norm_form &form, const spread_room &room,
                                          int group) {
-    float high = 0.0F, low = 0.0F;
+    chunk_sums sums = {0.0F, 0.0F, 0.0F};
     for (int k = 0; k < form.n_chunks; k++) {
-        high += __int_as_float(room.high[group * form.n_chunks + k]);
-        low += __int_as_float(room.low[group * form.n_chunks + k]);
+        sums.add(__int_as_float(room.low[group * form.n_chunks + k]),
+                 __int_as_float(room.high[group * form.n_chunks + k]));
     }
-    return high / (float)form.n_chunks - low / (float)form.n_chunks;
+    return sums.spread(form);
 }
 
 /* PEAKS: the extremes of e go to peaks, [node][sample][channel]. */

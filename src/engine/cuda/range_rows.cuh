@@ -278,14 +278,12 @@ static __global__ void __launch_bounds__(ROW_BLOCK, 2)
     }
     __syncthreads();
     for (int g = (int)threadIdx.x; g < form.groups; g += (int)blockDim.x) {
-        float high_sum = 0.0F, low_sum = 0.0F;
+        chunk_sums sums = {0.0F, 0.0F, 0.0F};
 #pragma unroll 4
         for (int k = 0; k < form.n_chunks; k++) {
-            high_sum += high[g * form.n_chunks + k];
-            low_sum += low[g * form.n_chunks + k];
+            sums.add(low[g * form.n_chunks + k], high[g * form.n_chunks + k]);
         }
-        const float n_chunks = (float)form.n_chunks;
-        const float spread = x.shown(high_sum / n_chunks - low_sum / n_chunks);
+        const float spread = x.shown(sums.spread(form));
         scales.of(node)[sample * form.groups + g] = 1.0F / (spread * form.factor + form.eps);
     }
 }

@@ -50,19 +50,22 @@ static struct extremes chunk_extremes(const struct sample *s, size_t group, size
 }
 
 void oct_chunk_spread_u8__ref(size_t hw, size_t c, size_t groups, const uint8_t *q, float scale,
-                              float zero, float *spread, float *work) {
+                              float zero, float least, float *spread, float *work) {
     (void)work;
     const struct sample s = {hw, c, groups, q, scale, zero};
     size_t width = c / groups, m = hw * width;
     size_t n_chunks = oct__chunk_count(m), length = m / n_chunks;
     for (size_t g = 0; g < groups; g++) {
-        float high = 0.0f, low = 0.0f;
+        float high = 0.0f, low = 0.0f, far = 0.0f;
         for (size_t k = 0; k < n_chunks && m > 0; k++) {
             struct extremes e = chunk_extremes(&s, g * width, k * length, length);
             high += e.high;
             low += e.low;
+            far = e.high > far ? e.high : far;
+            far = -e.low > far ? -e.low : far;
         }
         spread[g] = high / (float)n_chunks - low / (float)n_chunks;
+        spread[g] = least * far > spread[g] ? least * far : spread[g];
     }
 }
 

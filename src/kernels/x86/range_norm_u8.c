@@ -86,12 +86,24 @@ static void scattered_extremes(const struct chunks *s, const uint8_t *x, uint8_t
     }
 }
 
+/* The largest magnitude among extremes low and high[rows][stride], columns 0 … n - 1. */
+static float farthest(const float *low, const float *high, size_t n, size_t rows, size_t stride) {
+    float far = 0.0f;
+    for (size_t r = 0; r < rows; r++, low += stride, high += stride) {
+        for (size_t i = 0; i < n; i++) {
+            far = high[i] > far ? high[i] : far;
+            far = -low[i] > far ? -low[i] : far;
+        }
+    }
+    return far;
+}
+
 /* `work`: extremes of all chunks, at most 16 a group, as floats and as bytes; then 2 * c bytes, for
  * which there is room where chunks are of several pieces, since groups are of several columns. */
 void OCT_WIDE(chunk_spread_u8)(size_t hw, size_t c, size_t groups, const uint8_t *q, float scale,
-                               float zero, float *spread, float *work) {
+                               float zero, float least, float *spread, float *work) {
     if (hw == 0 || !grid_is_sound(scale)) {
-        oct_chunk_spread_u8__ref(hw, c, groups, q, scale, zero, spread, work);
+        oct_chunk_spread_u8__ref(hw, c, groups, q, scale, zero, least, spread, work);
         return;
     }
     const struct chunks s = chunks_of(hw, c, groups);
@@ -105,11 +117,15 @@ void OCT_WIDE(chunk_spread_u8)(size_t hw, size_t c, size_t groups, const uint8_t
         scattered_extremes(&s, q, low, high, high + n);
     }
     oct_dequantize_u8_f32__avx2(2 * n, low, scale, zero, work);
-    for (size_t g = 0; g < groups; g++) {
-        spread[g] =
-            s.per_chunk == 1
-                ? mean_spread(work + g * s.width, work + n + g * s.width, s.width, s.per_column, c)
-                : mean_spread(work + g * s.n_chunks, work + n + g * s.n_chunks, s.n_chunks, 1, 0);
+    const int is_column = s.per_chunk == 1; /* or a piece of one: extremes lie as columns do */
+    const size_t width = is_column ? s.width : s.n_chunks, rows = is_column ? s.per_column : 1;
+    const float *lows = work, *highs = work + n;
+    for (size_t g = 0; g < groups; g++, lows += width, highs += width) {
+        spread[g] = mean_spread(lows, highs, width, rows, c);
+        if (least > 0.0f) {
+            const float held = least * farthest(lows, highs, width, rows, c);
+            spread[g] = held > spread[g] ? held : spread[g];
+        }
     }
 }
 
