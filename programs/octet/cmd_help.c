@@ -150,7 +150,12 @@ static void print_command(const struct cli_command *command) {
     cli_wrap(stdout, command->about, 0, 0, width);
     print_options(command, width);
     print_examples(command);
-    printf("\n[x] is the default, {x, y} are the choices. --key=value works too.\n");
+    putchar('\n');
+    cli_wrap(
+        stdout,
+        "[x] is the default, {x, y} are the choices, and 'octet info' lists the options that one "
+        "with [:...] takes. --key=value works too.",
+        0, 0, width);
 }
 
 static void print_overview(void) {

@@ -46,6 +46,9 @@ for piece in ("--weight-decay X", "[1e-4]", "--norm NAME", "range-batchnorm", "c
 flat = " ".join(train_help.split())
 contains(flat, "print both {int8, fp32, int8-sim}", "train --help: choices of --compare")
 contains(flat, "by itself: range-evonorm in int8, evonorm-s0 in fp32", "train --help: default norms")
+# A choice whose help says that it takes options: help says where these are, and there they are.
+contains(flat, "'octet info' lists the options", "train --help says where options are")
+contains(" ".join(octet("info").out.split()), "eps=X, reach=X", "info lists the options of recipes")
 contains(octet("bench", "step", "--help").out, "[fp32,int8]", "bench step --help")
 contains(octet("bench", "infer", "--help").out, "[1,64]", "bench infer --help")
 contains(octet("bench", "gradients", "--help").out, "[paper,octet]", "bench gradients --help")
