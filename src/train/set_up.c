@@ -390,6 +390,14 @@ static oct_status count_steps(struct oct_trainer *trainer) {
         OCT_FAIL(INVALID, "epochs: %d epochs of %lld steps are more than %u steps",
                  trainer->n_epochs, (long long)trainer->epoch_steps, UINT32_MAX);
     }
+    if (samples_a_step > trainer->n_rows && trainer->ranks->rank == 0) {
+        oct__log(
+            OCT_LOG_WARNING,
+            "a step of %d nodes takes %lld samples (batch %d each), and there are %lld: it takes "
+            "some of them more than once, and an epoch is one step; batch %lld would do",
+            trainer->n_nodes, (long long)samples_a_step, trainer->batch, (long long)trainer->n_rows,
+            (long long)(trainer->n_rows / trainer->n_nodes));
+    }
     return OCT_OK;
 }
 

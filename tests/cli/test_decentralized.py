@@ -54,6 +54,12 @@ for piece in ("5 nodes, random-regular:degree=2,change=yes: each sends to 2 othe
 contains(done.out, "mean over the first 2 of 5 nodes", "--eval-nodes 2")
 check(re.search(r"^sent +\S+ \S+ +1\.00 x of dense fp32", done.out, re.M), "uncompressed messages are dense", done.out)
 
+done = octet(*RUN, "--batch", "33")
+equal(done.code, 0, "a batch of more samples than a node has: exit", done)
+contains(done.err, "a step of 8 nodes takes 264 samples (batch 33 each), and there are 256", "a batch too large")
+contains(done.err, "batch 32 would do", "a batch too large: what to do")
+lacks(octet(*RUN, "--batch", "32").err, "would do", "a batch of all that a node has")
+
 done = octet(*RUN, "--algorithm", "none")
 contains(done.err, "gossip    none: ", "--algorithm none says what that is")
 lacks(done.err, "directed-ring", "--algorithm none has no graph")
