@@ -91,10 +91,10 @@ equal(none.get("epochs"), 0, "train --epochs 0: epochs")
 check(none.get("train_loss", 0) is None or is_number(none["train_loss"]),
       f"train --epochs 0: train_loss is null or a number: {none.get('train_loss', 'missing')}")
 
-# Progress stays on stderr, and --quiet silences it.
-done = octet("train", *TINY, "--epochs", "2", "--json")
+# Progress stays on stderr, and --quiet silences it. (All 64 samples make one step of 8 nodes: more would be warned of.)
+done = octet("train", *TINY, "--batch", "8", "--epochs", "2", "--json")
 equal(done.err.count("epoch "), 2, "train --epochs 2 --json: lines on stderr", done)
-done = octet("train", *TINY, "--epochs", "1", "--json", "--quiet")
+done = octet("train", *TINY, "--batch", "8", "--epochs", "1", "--json", "--quiet")
 equal(done.err, "", "train --json --quiet: stderr")
 
 # --- bench -------------------------------------------------------------------------------------
