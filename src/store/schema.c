@@ -144,6 +144,17 @@ static oct_status inspect(struct oct_runs *runs, int *out) {
                  "a new one, or use another with --db FILE",
                  oct__runs_shown(runs), (long long)version);
     }
+    int64_t n_computed; /* columns whose expressions would run when they are read: none of ours */
+    OCT_TRY(oct__runs_number(runs, &n_computed,
+                             "SELECT count(*) FROM sqlite_master AS thing, "
+                             "pragma_table_xinfo(thing.name) AS c "
+                             "WHERE thing.type = 'table' AND c.hidden > 1"));
+    if (n_computed > 0) {
+        OCT_FAIL(CORRUPT,
+                 "%s: is no database that Octet made (a column of it computes its values); use "
+                 "another file with --db FILE, or none with --db none",
+                 oct__runs_shown(runs));
+    }
     *out = (int)version;
     return OCT_OK;
 }

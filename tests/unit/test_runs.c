@@ -358,6 +358,17 @@ static void other_files(void **state) {
     sqlite3_close(db);
     expect_refused("newer.db", OCT_STATUS_UNSUPPORTED, "version 3");
 
+    /* A column that computes: its expression would run whenever it is read. */
+    oct_runs_close(open_runs("computes.db"));
+    assert_int_equal(sqlite3_open(scratch_at(folder, "computes.db"), &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db,
+                                  "ALTER TABLE runs DROP COLUMN loss; ALTER TABLE runs ADD COLUMN "
+                                  "loss AS (length(zeroblob(1000000)))",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    sqlite3_close(db);
+    expect_refused("computes.db", OCT_STATUS_CORRUPT, "a column of it computes");
+
     /* Somebody changed its tables. */
     struct oct_runs *runs = open_runs("changed.db");
     struct oct_run run;
