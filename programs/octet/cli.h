@@ -81,7 +81,7 @@ const struct cli_command *cli_command_find(const char *const *words, int n_words
 
 /* --- the parsed command line (args.c) ------------------------------------------------------- */
 
-#define CLI_OWN_MOST 8
+#define CLI_OWN_MOST 12
 #define CLI_WORDS_MOST 64
 
 struct cli {

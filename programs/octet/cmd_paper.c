@@ -22,6 +22,11 @@ static const struct oct_option own[] = {
      .placeholder = "LIST",
      .summary = "only these columns, as in choco-fp32,choco-int8",
      .group = "Table"},
+    {.name = "seeds",
+     .placeholder = "LIST",
+     .summary = "every cell once with each of these seeds, as in 1-3: the table has their mean and "
+                "standard deviation",
+     .group = "Table"},
     {.name = "scale",
      .placeholder = "full|short",
      .fallback = "full",
@@ -51,6 +56,7 @@ static const struct cli_example examples[] = {
     {"paper", "all tables and figures, and how long they take here"},
     {"paper table2 --scale short --rows 1-8", "the first block of table 2, in minutes"},
     {"paper table2 --rows 1,5 --columns choco-fp32,choco-int8", "four runs as the paper did them"},
+    {"paper table2 --rows 1-8 --seeds 1-3", "mean and deviation over three seeds"},
     {"paper table2 --scale short --json >table2.json", "for a program to read"},
     {"paper fig1 --scale short --svg fig1.svg", "test error over time with five norms"},
     {"paper fig2 --svg fig2.svg", "which node holds which classes"},
@@ -73,8 +79,9 @@ static struct cost cost_of(const struct cli *cli, const char *name, int is_short
         return cost;
     }
     table.is_short = is_short;
-    for (int i = 0; i < table.n_rows * table.n_columns; i++) {
-        if (paper_cell_configure(&table, i / table.n_columns, i % table.n_columns, cli) == OCT_OK) {
+    for (int i = 0; i < table.n_cells; i++) { /* of one seed */
+        if (paper_cell_configure(&table, i / table.n_columns, i % table.n_columns, 0, cli) ==
+            OCT_OK) {
             cost.n_cells++;
             cost.seconds += table.cells[i].expected_s;
         } else {
@@ -237,7 +244,7 @@ static const struct cli_data *library_find(const struct library *library, const 
 /* Everything that can be wrong with any cell that is to be run, before the first one is. */
 static int open_library(struct library *library, const struct paper_table *table,
                         const struct cli *cli) {
-    for (int i = 0; i < table->n_rows * table->n_columns; i++) {
+    for (int i = 0; i < table->n_cells; i++) {
         const struct paper_cell *cell = &table->cells[i];
         if (cell->state != PAPER_WAITING) {
             continue;
@@ -272,28 +279,30 @@ static int look_again(struct paper_table *table, const struct cli *cli,
     return status == OCT_OK ? CLI_DONE : cli_fail(cli, status);
 }
 
+/* One seed after the other, so that the first table is whole soon. */
 static int run_cells(struct paper_table *table, const struct cli *cli,
                      const struct library *library) {
+    const int n_places = table->n_rows * table->n_columns;
     struct paper_screen screen;
     int code = CLI_DONE, is_first = 1;
     paper_screen_begin(&screen, table);
-    for (int r = 0; r < table->n_rows; r++) {
-        for (int c = 0; c < table->n_columns; c++) {
-            struct paper_cell *cell = paper_cell_at(table, r, c);
-            if (cell->state != PAPER_WAITING || code != CLI_DONE || cli_interrupted()) {
-                continue;
-            }
-            code = is_first ? CLI_DONE : look_again(table, cli, &screen);
-            is_first = 0;
-            if (cell->state != PAPER_WAITING || code != CLI_DONE) {
-                continue;
-            }
-            paper_screen_cell(&screen, r, c);
-            code = paper_cell_run(cell, cli,
-                                  library_find(library, oct_config_get(cell->config, "data")),
-                                  paper_screen_show, &screen);
-            paper_screen_ended(&screen);
+    for (int i = 0; i < table->n_cells; i++) {
+        const int row = i % n_places / table->n_columns, column = i % table->n_columns;
+        const int seed = i / n_places;
+        struct paper_cell *cell = paper_cell_at(table, row, column, seed);
+        if (cell->state != PAPER_WAITING || code != CLI_DONE || cli_interrupted()) {
+            continue;
         }
+        code = is_first ? CLI_DONE : look_again(table, cli, &screen);
+        is_first = 0;
+        if (cell->state != PAPER_WAITING || code != CLI_DONE) {
+            continue;
+        }
+        paper_screen_cell(&screen, row, column, seed);
+        code =
+            paper_cell_run(cell, cli, library_find(library, oct_config_get(cell->config, "data")),
+                           paper_screen_show, &screen);
+        paper_screen_ended(&screen);
     }
     cli_progress_clear();
     return code;
@@ -322,7 +331,7 @@ static void print_command(FILE *out, const struct cli *cli) {
 
 static int count(const struct paper_table *table, enum paper_state state) {
     int n = 0;
-    for (int i = 0; i < table->n_rows * table->n_columns; i++) {
+    for (int i = 0; i < table->n_cells; i++) {
         n += table->cells[i].state == state;
     }
     return n;
@@ -334,7 +343,7 @@ static int print_plan(const struct paper_table *table) {
     double seconds = 0;
     cli_table_init(&plan, "run|state|>here about|~data");
     const double speed = paper_speed();
-    for (int i = 0; i < table->n_rows * table->n_columns; i++) {
+    for (int i = 0; i < table->n_cells; i++) {
         const struct paper_cell *cell = &table->cells[i];
         if (cell->state == PAPER_LEFT_OUT) {
             continue;
@@ -388,14 +397,33 @@ static int end_table(const struct paper_table *table, const struct cli *cli) {
         }
         return CLI_INTERRUPTED;
     }
-    for (int i = 0; i < table->n_rows * table->n_columns; i++) {
+    for (int i = 0; i < table->n_cells; i++) {
         n_wrong += table->cells[i].is_unrecorded;
     }
     return code == CLI_DONE && n_wrong > 0 ? CLI_FAILED : code;
 }
 
+/* Which runs the table is made of. */
+static int choose_cells(struct paper_table *table, const struct cli *cli) {
+    const char *seeds = cli_own(cli, "seeds");
+    int code = CLI_DONE;
+    if (seeds && oct_config_is_set(cli->config, "seed")) {
+        return cli_usage(cli, "--seeds says which seeds there are; leave --seed out");
+    }
+    if (seeds && strcmp(table->kind, "curves") == 0) {
+        return cli_usage(cli, "--seeds is for tables; %s draws one run a curve: choose with --seed",
+                         table->name);
+    }
+    if (seeds) {
+        code = paper_table_repeat(table, cli, seeds);
+    }
+    return code == CLI_DONE
+               ? paper_table_select(table, cli, cli_own(cli, "rows"), cli_own(cli, "columns"))
+               : code;
+}
+
 static int run_table(struct paper_table *table, struct cli *cli) {
-    int code = paper_table_select(table, cli, cli_own(cli, "rows"), cli_own(cli, "columns"));
+    int code = choose_cells(table, cli);
     if (code != CLI_DONE) {
         return code;
     }
@@ -502,7 +530,8 @@ const struct cli_command cli_paper = {
     .options = table_options,
     .examples = examples,
     .json = "name, title, note, scale, comparable, against, db, failed, left, rows (row, block, "
-            "title, method, paper, ours, delta, state, reason, accuracy, accuracy_nodes, loss, "
+            "title, method, seed, paper, ours, delta, mean, deviation, state, reason, accuracy, "
+            "accuracy_nodes, loss, "
             "consensus_distance, bytes_sent, bytes_final, bytes_dense, sent_of_dense, "
             "samples_per_s, seconds, epochs, label, run, taken_over, file, short_file, errors, "
             "settings); without NAME: speed, experiments (name, kind, title, note, cells, seconds, "

@@ -57,14 +57,15 @@ struct paper_result {
     int epochs;
 };
 
-/* One run: a row of the table in a column. */
+/* One run: a row of the table in a column, with a seed. */
 struct paper_cell {
     enum paper_state state;
     int is_taken;      /* it was on record, and was not run now */
     int is_begun;      /* a checkpoint of it waits */
     int is_unrecorded; /* it was run, and its record is not complete, which has been reported */
     double paper;      /* the published number; NAN: there is none */
-    char label[96];    /* "table2/short/r5/choco-int8" */
+    char label[96];    /* "table2/short/r5/choco-int8", with a seed other than 1 "…-seed2" */
+    int n_base;        /* bytes of the label without the seed */
     char folder[4096]; /* of its checkpoints; "": none */
     struct oct_config *config;
     int64_t run; /* in the database; 0: not there */
@@ -99,13 +100,22 @@ struct paper_table {
     int n_rows;
     struct paper_method *columns;
     int n_columns;
-    struct paper_cell *cells; /* [n_rows][n_columns] */
+    long long *seeds; /* [n_seeds]; NULL: the one that --seed says */
+    int n_seeds;
+    struct paper_cell *cells; /* [n_rows][n_columns][n_seeds] */
+    int n_cells;
 };
 
 /* Finds the experiment; 0 when there is none of that name. Rows and columns are all left out. */
 int paper_table_open(struct paper_table *table, const char *name);
 void paper_table_close(struct paper_table *table);
-struct paper_cell *paper_cell_at(const struct paper_table *table, int row, int column);
+
+/* Every cell once for each seed of the list, as in "1,5-8". Before anything is selected. Reports what is
+ * wrong with it and returns the exit code. */
+int paper_table_repeat(struct paper_table *table, const struct cli *cli, const char *seeds);
+
+/* `seed` counts from 0. */
+struct paper_cell *paper_cell_at(const struct paper_table *table, int row, int column, int seed);
 
 /* Whether any cell of the row, of the column, was asked for. */
 int paper_row_is_in(const struct paper_table *table, int row);
@@ -116,11 +126,21 @@ int paper_column_is_in(const struct paper_table *table, int column);
 int paper_table_select(struct paper_table *table, const struct cli *cli, const char *rows,
                        const char *columns);
 
-/* What a cell came to, in per cent; NAN before. The published numbers are means over the nodes. */
-double paper_ours(const struct paper_cell *cell);
+/* Instead of a seed: the mean over those that are done. */
+#define PAPER_MEAN (-1)
+
+/* What a cell came to, in per cent; NAN before. The published numbers are means over the nodes. A cell of
+ * which any seed failed has no mean: what is left would be the better half. */
+double paper_ours(const struct paper_table *table, int row, int column, int seed);
+
+/* The standard deviation over seeds, of the sample; NAN below two. */
+double paper_deviation(const struct paper_table *table, int row, int column);
+
+/* How the place in the table stands: failed when any seed has, done when one is. */
+enum paper_state paper_state_at(const struct paper_table *table, int row, int column);
 
 /* Ours less what it is held against; NAN where either is not there. */
-double paper_delta(const struct paper_table *table, int row, int column);
+double paper_delta(const struct paper_table *table, int row, int column, int seed);
 
 /* The column that has the same method in fp32, for one in int8; -1: there is none. */
 int paper_column_fp32(const struct paper_table *table, int column);
@@ -129,7 +149,7 @@ int paper_column_fp32(const struct paper_table *table, int column);
 
 /* The options of a cell: what the command line says, the row and the column, the short form, the run
  * file; and of every cell that was asked for. */
-oct_status paper_cell_configure(struct paper_table *table, int row, int column,
+oct_status paper_cell_configure(struct paper_table *table, int row, int column, int seed,
                                 const struct cli *cli);
 oct_status paper_cells_configure(struct paper_table *table, const struct cli *cli);
 
@@ -183,7 +203,7 @@ void paper_print(const struct paper_table *table);
 struct paper_screen {
     struct paper_table *table;
     struct paper_cell *cell;              /* the one that runs */
-    int row, column;                      /* of the table */
+    int row, column, seed;                /* of the table */
     int n_cells, n_ended;                 /* of those that are run now */
     double begun, said;                   /* times */
     double expected_ended, expected_left; /* without the one that runs, as in rates.csv */
@@ -192,7 +212,7 @@ struct paper_screen {
 
 void paper_screen_begin(struct paper_screen *screen, struct paper_table *table);
 void paper_screen_count(struct paper_screen *screen); /* those that wait, again */
-void paper_screen_cell(struct paper_screen *screen, int row, int column);
+void paper_screen_cell(struct paper_screen *screen, int row, int column, int seed);
 int paper_screen_show(const struct oct_progress *progress, void *context);
 void paper_screen_ended(struct paper_screen *screen);
 

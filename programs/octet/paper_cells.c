@@ -94,14 +94,31 @@ static void name_folder(struct paper_cell *cell) {
     }
 }
 
-oct_status paper_cell_configure(struct paper_table *table, int r, int c, const struct cli *cli) {
-    struct paper_cell *cell = paper_cell_at(table, r, c);
-    snprintf(cell->label, sizeof cell->label, "%s/%s/r%d/%s", table->name,
-             table->is_short ? "short" : "full", table->rows[r].number, table->columns[c].name);
+/* Seed 1 goes unnamed; others have records and checkpoints beside it. */
+static void name_cell(const struct paper_table *table, int r, int c, struct paper_cell *cell) {
+    const char *seed = oct_config_get(cell->config, "seed");
+    cell->n_base =
+        snprintf(cell->label, sizeof cell->label, "%s/%s/r%d/%s", table->name,
+                 table->is_short ? "short" : "full", table->rows[r].number, table->columns[c].name);
+    if (strcmp(seed, "1") != 0) {
+        snprintf(cell->label + cell->n_base, sizeof cell->label - (size_t)cell->n_base, "-seed%s",
+                 seed);
+    }
     name_folder(cell);
+}
+
+oct_status paper_cell_configure(struct paper_table *table, int r, int c, int s,
+                                const struct cli *cli) {
+    struct paper_cell *cell = paper_cell_at(table, r, c, s);
     oct_status status =
         configure(table, &table->rows[r], table->columns[c].overrides, cli, &cell->config);
+    if (status == OCT_OK && table->seeds) {
+        char seed[32];
+        snprintf(seed, sizeof seed, "%lld", table->seeds[s]);
+        status = oct_config_set(cell->config, "seed", seed);
+    }
     if (status == OCT_OK) {
+        name_cell(table, r, c, cell);
         status = oct_config_set(cell->config, "label", cell->label);
     }
     if (status != OCT_OK) {
@@ -118,18 +135,15 @@ oct_status paper_cell_configure(struct paper_table *table, int r, int c, const s
 }
 
 oct_status paper_cells_configure(struct paper_table *table, const struct cli *cli) {
-    for (int r = 0; r < table->n_rows; r++) {
-        for (int c = 0; c < table->n_columns; c++) {
-            oct_status status = OCT_OK;
-            if (paper_cell_at(table, r, c)->state != PAPER_LEFT_OUT) {
-                status = paper_cell_configure(table, r, c, cli);
-            }
-            if (status != OCT_OK) {
-                return status;
-            }
+    oct_status status = OCT_OK;
+    for (int i = 0; i < table->n_cells && status == OCT_OK; i++) {
+        const int place = i / table->n_seeds;
+        if (table->cells[i].state != PAPER_LEFT_OUT) {
+            status = paper_cell_configure(table, place / table->n_columns, place % table->n_columns,
+                                          i % table->n_seeds, cli);
         }
     }
-    return OCT_OK;
+    return status;
 }
 
 /* --- on record -------------------------------------------------------------------------------- */
@@ -202,33 +216,35 @@ static void take_over(struct paper_cell *cell, const struct oct_run *run) {
     };
 }
 
-static struct paper_cell *find_label(struct paper_table *table, const char *label) {
-    for (int i = 0; i < table->n_rows * table->n_columns; i++) {
-        if (table->cells[i].state != PAPER_LEFT_OUT && strcmp(table->cells[i].label, label) == 0) {
-            return &table->cells[i];
-        }
-    }
-    return NULL;
+/* Whether runs of the cell are called that. Older versions named no seeds; the options tell. */
+static int is_called(const struct paper_cell *cell, const char *label) {
+    return strcmp(cell->label, label) == 0 ||
+           (strncmp(cell->label, label, (size_t)cell->n_base) == 0 && !label[cell->n_base]);
 }
 
-static oct_status recall_runs(struct paper_table *table, struct oct_runs *runs, int again) {
+static void recall_run(struct paper_cell *cell, struct oct_runs *runs, const struct oct_run *run,
+                       int is_done) {
+    if (is_done && cell->state == PAPER_WAITING) {
+        take_over(cell, run);
+    }
+    if (cell->is_taken || !is_done) {
+        recall_errors(runs, run->number, cell);
+    }
+}
+
+static oct_status recall_runs(struct paper_table *table, struct oct_runs *runs) {
     struct oct_run run;
     oct_status status = OCT_OK;
     for (int64_t i = 0; (status = oct_runs_at(runs, i, &run)) == OCT_OK; i++) {
-        struct paper_cell *cell = find_label(table, run.label);
-        if (!cell) {
-            continue;
-        }
-        const int is_done = strcmp(run.outcome, "done") == 0; /* its texts go with the next call */
-        if (!has_options(runs, run.number, cell->config)) {
-            continue;
-        }
-        if (is_done && !again && cell->state == PAPER_WAITING) {
-            take_over(cell, &run);
-        }
-        /* Of a cell that begins anew the old epochs are of no interest. */
-        if (!again && (cell->is_taken || !is_done)) {
-            recall_errors(runs, run.number, cell);
+        char label[sizeof table->cells->label]; /* the run's texts go with the next call */
+        const int is_done = strcmp(run.outcome, "done") == 0;
+        snprintf(label, sizeof label, "%s", run.label);
+        for (int k = 0; k < table->n_cells; k++) {
+            struct paper_cell *cell = &table->cells[k];
+            if (cell->state != PAPER_LEFT_OUT && is_called(cell, label) &&
+                has_options(runs, run.number, cell->config)) {
+                recall_run(cell, runs, &run, is_done);
+            }
         }
     }
     return status == OCT_STATUS_NOT_FOUND ? OCT_OK : status;
@@ -269,15 +285,15 @@ oct_status paper_cells_recall(struct paper_table *table, const struct cli *cli, 
         stat(database.path, &facts) == 0) {
         struct oct_runs *runs = NULL;
         status = oct_runs_open(database.path, &runs);
-        if (status == OCT_OK) {
-            status = recall_runs(table, runs, again);
+        if (status == OCT_OK && !again) { /* of cells that begin anew nothing is of interest */
+            status = recall_runs(table, runs);
         }
         oct_runs_close(runs);
         if (status != OCT_OK && strcmp(oct_config_get(cli->config, "record"), "try") == 0) {
             status = OCT_OK; /* nothing is taken over; every run will say that it is not recorded */
         }
     }
-    for (int i = 0; i < table->n_rows * table->n_columns; i++) {
+    for (int i = 0; i < table->n_cells; i++) {
         struct paper_cell *cell = &table->cells[i];
         cell->is_begun = cell->state == PAPER_WAITING && !again && has_checkpoint(cell);
     }

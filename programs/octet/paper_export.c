@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* paper_export.c - a table for other programs: JSON, CSV, Markdown; an entry for every cell. */
+/* paper_export.c - a table for other programs: JSON and CSV with an entry for every run, Markdown. */
 #include "paper.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *state_name(const struct paper_cell *cell) {
@@ -39,18 +40,26 @@ static struct cli_json *errors_json(const struct paper_cell *cell) {
     return list;
 }
 
-static struct cli_json *cell_json(const struct paper_table *table, int r, int c) {
+/* Of the run; dry runs have one, too. */
+static double seed_of(const struct paper_cell *cell) {
+    return strtod(oct_config_get(cell->config, "seed"), NULL);
+}
+
+static struct cli_json *cell_json(const struct paper_table *table, int r, int c, int s) {
     const struct paper_row *row = &table->rows[r];
-    const struct paper_cell *cell = paper_cell_at(table, r, c);
+    const struct paper_cell *cell = paper_cell_at(table, r, c, s);
     const struct paper_result *result = &cell->result;
     struct cli_json *object = cli_json_object();
     cli_json_int(object, "row", row->number);
     cli_json_text(object, "block", row->block);
     cli_json_text(object, "title", row->title);
     cli_json_text(object, "method", table->columns[c].name);
+    cli_json_int(object, "seed", (int64_t)seed_of(cell));
     cli_json_real(object, "paper", cell->paper);
-    cli_json_real(object, "ours", paper_ours(cell));
-    cli_json_real(object, "delta", paper_delta(table, r, c));
+    cli_json_real(object, "ours", paper_ours(table, r, c, s));
+    cli_json_real(object, "delta", paper_delta(table, r, c, s));
+    cli_json_real(object, "mean", paper_ours(table, r, c, PAPER_MEAN));
+    cli_json_real(object, "deviation", paper_deviation(table, r, c));
     cli_json_text(object, "state", state_name(cell));
     cli_json_text(object, "reason", cell->state == PAPER_FAILED ? cell->reason : NULL);
     cli_json_real(object, "accuracy", result_of(cell, result->accuracy));
@@ -82,16 +91,16 @@ int paper_print_json(const struct paper_table *table, const struct cli *cli) {
     struct cli_json *root = cli_json_object(), *rows = cli_json_array();
     struct cli_database database;
     int n_left = 0, n_failed = 0;
-    for (int r = 0; r < table->n_rows; r++) {
-        for (int c = 0; c < table->n_columns; c++) {
-            const struct paper_cell *cell = paper_cell_at(table, r, c);
-            if (cell->state == PAPER_LEFT_OUT) {
-                continue;
-            }
-            cli_json_add(rows, cell_json(table, r, c));
-            n_failed += cell->state == PAPER_FAILED;
-            n_left += cell->state == PAPER_WAITING || cell->state == PAPER_STOPPED;
+    for (int i = 0; i < table->n_cells; i++) {
+        const struct paper_cell *cell = &table->cells[i];
+        const int place = i / table->n_seeds;
+        if (cell->state == PAPER_LEFT_OUT) {
+            continue;
         }
+        cli_json_add(rows, cell_json(table, place / table->n_columns, place % table->n_columns,
+                                     i % table->n_seeds));
+        n_failed += cell->state == PAPER_FAILED;
+        n_left += cell->state == PAPER_WAITING || cell->state == PAPER_STOPPED;
     }
     cli_json_text(root, "name", table->name);
     cli_json_text(root, "title", table->title);
@@ -128,6 +137,34 @@ static int failed(const struct cli *cli, const char *path, int error) {
                  : CLI_DONE;
 }
 
+static void put_csv_line(FILE *out, const struct paper_table *table, int r, int c, int s) {
+    const struct paper_cell *cell = paper_cell_at(table, r, c, s);
+    const struct paper_result *result = &cell->result;
+    fprintf(out, "%s,%s,%d,", table->name, table->is_short ? "short" : "full",
+            table->rows[r].number);
+    cli_csv_text(out, table->rows[r].block);
+    fputc(',', out);
+    cli_csv_text(out, table->rows[r].title);
+    fprintf(out, ",%s", table->columns[c].name);
+    put_number(out, "%.2f", cell->paper);
+    put_number(out, "%.4f", paper_ours(table, r, c, s));
+    put_number(out, "%.4f", paper_delta(table, r, c, s));
+    fprintf(out, ",%s", state_name(cell));
+    put_number(out, "%.4f", result_of(cell, result->accuracy));
+    put_number(out, "%.4f", result_of(cell, result->accuracy_nodes));
+    put_number(out, "%.6f", result_of(cell, result->loss));
+    put_number(out, "%.4e", result_of(cell, result->consensus_distance));
+    put_number(out, "%.0f", result_of(cell, (double)result->bytes_sent));
+    put_number(out, "%.0f", result_of(cell, (double)result->bytes_final));
+    put_number(out, "%.0f", result_of(cell, (double)result->bytes_dense));
+    put_number(out, "%.1f", result_of(cell, result->samples_per_s));
+    put_number(out, "%.1f", result_of(cell, result->seconds));
+    fprintf(out, ",%s", cell->label);
+    put_number(out, "%.0f", cell->run > 0 ? (double)cell->run : NAN);
+    put_number(out, "%.0f", seed_of(cell));
+    fputc('\n', out);
+}
+
 int paper_write_csv(const struct paper_table *table, const struct cli *cli, const char *path) {
     struct cli_output output;
     const int code = failed(cli, path, cli_output_open(&output, path));
@@ -136,37 +173,14 @@ int paper_write_csv(const struct paper_table *table, const struct cli *cli, cons
         return code;
     }
     fputs("table,scale,row,block,title,method,paper,ours,delta,state,accuracy,accuracy_nodes,loss,"
-          "consensus_distance,bytes_sent,bytes_final,bytes_dense,samples_per_s,seconds,label,run\n",
+          "consensus_distance,bytes_sent,bytes_final,bytes_dense,samples_per_s,seconds,label,run,"
+          "seed\n",
           out);
-    for (int r = 0; r < table->n_rows; r++) {
-        for (int c = 0; c < table->n_columns; c++) {
-            const struct paper_cell *cell = paper_cell_at(table, r, c);
-            const struct paper_result *result = &cell->result;
-            if (cell->state == PAPER_LEFT_OUT) {
-                continue;
-            }
-            fprintf(out, "%s,%s,%d,", table->name, table->is_short ? "short" : "full",
-                    table->rows[r].number);
-            cli_csv_text(out, table->rows[r].block);
-            fputc(',', out);
-            cli_csv_text(out, table->rows[r].title);
-            fprintf(out, ",%s", table->columns[c].name);
-            put_number(out, "%.2f", cell->paper);
-            put_number(out, "%.4f", paper_ours(cell));
-            put_number(out, "%.4f", paper_delta(table, r, c));
-            fprintf(out, ",%s", state_name(cell));
-            put_number(out, "%.4f", result_of(cell, result->accuracy));
-            put_number(out, "%.4f", result_of(cell, result->accuracy_nodes));
-            put_number(out, "%.6f", result_of(cell, result->loss));
-            put_number(out, "%.4e", result_of(cell, result->consensus_distance));
-            put_number(out, "%.0f", result_of(cell, (double)result->bytes_sent));
-            put_number(out, "%.0f", result_of(cell, (double)result->bytes_final));
-            put_number(out, "%.0f", result_of(cell, (double)result->bytes_dense));
-            put_number(out, "%.1f", result_of(cell, result->samples_per_s));
-            put_number(out, "%.1f", result_of(cell, result->seconds));
-            fprintf(out, ",%s", cell->label);
-            put_number(out, "%.0f", cell->run > 0 ? (double)cell->run : NAN);
-            fputc('\n', out);
+    for (int i = 0; i < table->n_cells; i++) {
+        const int place = i / table->n_seeds;
+        if (table->cells[i].state != PAPER_LEFT_OUT) {
+            put_csv_line(out, table, place / table->n_columns, place % table->n_columns,
+                         i % table->n_seeds);
         }
     }
     return failed(cli, path, cli_output_close(&output, 1));
@@ -207,17 +221,26 @@ static void put_md_heads(FILE *out, const struct paper_table *table) {
 static void put_md_row(FILE *out, const struct paper_table *table, int r) {
     fprintf(out, "| %d | %s |", table->rows[r].number, table->rows[r].title);
     for (int c = 0; c < table->n_columns; c++) {
-        const struct paper_cell *cell = paper_cell_at(table, r, c);
+        const struct paper_cell *cell = paper_cell_at(table, r, c, 0);
+        const double ours = paper_ours(table, r, c, PAPER_MEAN);
+        const double deviation = paper_deviation(table, r, c);
+        const int has_failed = paper_state_at(table, r, c) == PAPER_FAILED; /* any of its seeds */
         if (!paper_column_is_in(table, c)) {
             continue;
         }
-        put_md(out, paper_ours(cell), "%.2f",
-               cell->state == PAPER_LEFT_OUT ? "" : state_name(cell));
+        if (isfinite(ours) && isfinite(deviation)) {
+            fprintf(out, " %.2f ± %.2f |", ours, deviation);
+        } else {
+            put_md(out, ours, "%.2f",
+                   cell->state == PAPER_LEFT_OUT ? ""
+                   : has_failed                  ? "failed"
+                                                 : state_name(cell));
+        }
         if (table->against == PAPER_AGAINST_PAPER) {
             put_md(out, cell->state == PAPER_LEFT_OUT ? NAN : cell->paper, "%.2f", "");
         }
         if (table->against != PAPER_AGAINST_NOTHING) {
-            put_md(out, paper_delta(table, r, c), "%+.2f", "");
+            put_md(out, paper_delta(table, r, c, PAPER_MEAN), "%+.2f", "");
         }
         if (table->against == PAPER_AGAINST_FIRST) {
             put_md(out, 1 / share_sent(cell), "1/%.3g", "");

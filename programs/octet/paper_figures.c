@@ -67,7 +67,7 @@ struct curve {
 
 static int list_curves(const struct paper_table *table, struct curve *curves) {
     int n = 0;
-    for (int i = 0; i < table->n_rows * table->n_columns; i++) {
+    for (int i = 0; i < table->n_cells; i++) { /* of one seed */
         const struct paper_method *method = &table->columns[i % table->n_columns];
         if (table->cells[i].state != PAPER_LEFT_OUT) {
             curves[n].cell = &table->cells[i];

@@ -30,7 +30,7 @@ void paper_screen_count(struct paper_screen *screen) {
     const struct paper_table *table = screen->table;
     screen->n_cells = screen->n_ended;
     screen->expected_left = 0;
-    for (int i = 0; i < table->n_rows * table->n_columns; i++) {
+    for (int i = 0; i < table->n_cells; i++) {
         if (table->cells[i].state == PAPER_WAITING) {
             screen->n_cells++;
             screen->expected_left += table->cells[i].expected_s;
@@ -65,12 +65,15 @@ static double table_left(const struct paper_screen *screen, const struct oct_pro
 
 static void cell_line(const struct paper_screen *screen, const struct oct_progress *p, int width,
                       char *out, size_t bytes) {
-    char head[80], loss[48], accuracy[48], consensus[48], left[48];
+    char head[128], loss[48], accuracy[48], consensus[48], left[48];
     const char *tail[] = {loss, accuracy, left, consensus};
     const struct paper_table *table = screen->table;
-    char where[48];
-    snprintf(where, sizeof where, "r%d %s", table->rows[screen->row].number,
-             table->columns[screen->column].name);
+    char where[64], seed[32] = "";
+    if (table->n_seeds > 1) {
+        snprintf(seed, sizeof seed, " seed %lld", table->seeds[screen->seed]);
+    }
+    snprintf(where, sizeof where, "r%d %.24s%s", table->rows[screen->row].number,
+             table->columns[screen->column].name, seed);
     const int is_last = p && p->phase == OCT_PHASE_EPOCH_END && p->epoch == p->n_epochs;
     if (!p || is_last || cli_interrupted()) {
         snprintf(out, bytes, "%.*s: %s", width > 32 ? width - 32 : 1, where,
@@ -170,10 +173,11 @@ static void draw(const struct paper_screen *screen, const struct oct_progress *p
 
 /* --- cell by cell ----------------------------------------------------------------------------- */
 
-void paper_screen_cell(struct paper_screen *screen, int row, int column) {
+void paper_screen_cell(struct paper_screen *screen, int row, int column, int seed) {
     screen->row = row;
     screen->column = column;
-    screen->cell = paper_cell_at(screen->table, row, column);
+    screen->seed = seed;
+    screen->cell = paper_cell_at(screen->table, row, column, seed);
     screen->begun = screen->said = now();
     screen->expected_left -= screen->cell->expected_s;
     if (cli_progress_is_live()) {
@@ -221,7 +225,7 @@ void paper_screen_ended(struct paper_screen *screen) {
     }
     if (cell->state == PAPER_DONE) {
         char against[96] = "";
-        const double delta = paper_delta(screen->table, screen->row, screen->column);
+        const double delta = paper_delta(screen->table, screen->row, screen->column, screen->seed);
         if (isfinite(cell->paper)) {
             snprintf(against, sizeof against, ", paper %.2f, %+.2f%s", cell->paper, delta,
                      screen->table->is_short ? " (short)" : "");
@@ -229,7 +233,8 @@ void paper_screen_ended(struct paper_screen *screen) {
             snprintf(against, sizeof against, ", %+.2f against %s", delta,
                      screen->table->columns[0].name);
         }
-        cli_progress_say("%s: %.2f %%%s, %.0f s", cell->label, paper_ours(cell), against, seconds);
+        cli_progress_say("%s: %.2f %%%s, %.0f s", cell->label, cell->result.accuracy_nodes, against,
+                         seconds);
     } else if (cell->state == PAPER_FAILED) {
         cli_progress_say("%s: failed: %s", cell->label, cell->reason);
     } else if (cell->state == PAPER_STOPPED) {

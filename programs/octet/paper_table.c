@@ -10,6 +10,7 @@
  */
 #include "paper.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,12 +106,23 @@ static void read_columns(struct paper_table *table) {
     }
 }
 
+static void make_cells(struct paper_table *table, int n_seeds) {
+    table->n_seeds = n_seeds;
+    table->n_cells = table->n_rows * table->n_columns * n_seeds;
+    const size_t bytes = (size_t)(table->n_cells + 1) * sizeof *table->cells;
+    table->cells = cli_alloc(bytes);
+    memset(table->cells, 0, bytes);
+    for (int i = 0; i < table->n_cells; i++) {
+        const int place = i / n_seeds;
+        const char *number = paper_csv_at(&table->csv, place / table->n_columns,
+                                          table->columns[place % table->n_columns].name);
+        table->cells[i].paper = *number ? strtod(number, NULL) : NAN;
+    }
+}
+
 static void read_rows(struct paper_table *table) {
-    const size_t n_cells = (size_t)table->csv.n_rows * (size_t)table->n_columns;
     table->n_rows = table->csv.n_rows;
     table->rows = cli_alloc((size_t)(table->n_rows + 1) * sizeof *table->rows);
-    table->cells = cli_alloc((n_cells + 1) * sizeof *table->cells);
-    memset(table->cells, 0, (n_cells + 1) * sizeof *table->cells);
     for (int r = 0; r < table->n_rows; r++) {
         table->rows[r] = (struct paper_row){
             .number = (int)strtol(paper_csv_at(&table->csv, r, "row"), NULL, 10),
@@ -120,11 +132,8 @@ static void read_rows(struct paper_table *table) {
             .short_file = paper_csv_at(&table->csv, r, "short"),
             .overrides = paper_csv_at(&table->csv, r, "overrides"),
         };
-        for (int c = 0; c < table->n_columns; c++) {
-            const char *number = paper_csv_at(&table->csv, r, table->columns[c].name);
-            paper_cell_at(table, r, c)->paper = *number ? strtod(number, NULL) : NAN;
-        }
     }
+    make_cells(table, 1);
 }
 
 int paper_table_open(struct paper_table *table, const char *name) {
@@ -156,11 +165,12 @@ int paper_table_open(struct paper_table *table, const char *name) {
 }
 
 void paper_table_close(struct paper_table *table) {
-    for (int i = 0; i < table->n_rows * table->n_columns; i++) {
+    for (int i = 0; i < table->n_cells; i++) {
         oct_config_destroy(table->cells[i].config);
         free(table->cells[i].errors);
     }
     free(table->cells);
+    free(table->seeds);
     free(table->rows);
     free(table->columns);
     paper_csv_close(&table->csv);
@@ -169,13 +179,13 @@ void paper_table_close(struct paper_table *table) {
     memset(table, 0, sizeof *table);
 }
 
-struct paper_cell *paper_cell_at(const struct paper_table *table, int row, int column) {
-    return &table->cells[row * table->n_columns + column];
+struct paper_cell *paper_cell_at(const struct paper_table *table, int row, int column, int seed) {
+    return &table->cells[(row * table->n_columns + column) * table->n_seeds + seed];
 }
 
 int paper_row_is_in(const struct paper_table *table, int row) {
     for (int c = 0; c < table->n_columns; c++) {
-        if (paper_cell_at(table, row, c)->state != PAPER_LEFT_OUT) {
+        if (paper_cell_at(table, row, c, 0)->state != PAPER_LEFT_OUT) {
             return 1;
         }
     }
@@ -184,7 +194,7 @@ int paper_row_is_in(const struct paper_table *table, int row) {
 
 int paper_column_is_in(const struct paper_table *table, int column) {
     for (int r = 0; r < table->n_rows; r++) {
-        if (paper_cell_at(table, r, column)->state != PAPER_LEFT_OUT) {
+        if (paper_cell_at(table, r, column, 0)->state != PAPER_LEFT_OUT) {
             return 1;
         }
     }
@@ -193,28 +203,65 @@ int paper_column_is_in(const struct paper_table *table, int column) {
 
 /* --- what is asked for ------------------------------------------------------------------------ */
 
+/* Takes "5-8" or "1" off the list at `*text`; 0 when neither stands there. */
+static int cut_range(const char **text, long long *from, long long *to) {
+    const char *at = *text;
+    char *end;
+    errno = 0;
+    *to = *from = strtoll(at, &end, 10);
+    if (end != at && *end == '-') {
+        at = end + 1;
+        *to = strtoll(at, &end, 10);
+    }
+    if (end == at || (*end && *end != ',') || (*end == ',' && !end[1]) || *to < *from || errno) {
+        return 0;
+    }
+    *text = end + (*end == ',');
+    return 1;
+}
+
 /* Marks the rows of "1,5-8" in `wanted`. */
 static int select_rows(const struct paper_table *table, const struct cli *cli, const char *text,
                        char *wanted) {
     const int last = table->n_rows;
     for (const char *at = text; *at;) {
-        char *end;
-        const long from = strtol(at, &end, 10);
-        long to = from;
-        if (end != at && *end == '-') {
-            at = end + 1;
-            to = strtol(at, &end, 10);
-        }
-        if (end == at || (*end && *end != ',') || (*end == ',' && !end[1]) || to < from) {
+        long long from, to;
+        if (!cut_range(&at, &from, &to)) {
             return cli_usage(cli, "--rows is '%.60s', expected numbers as in 1,5-8", text);
         }
         if (from < 1 || to > last) {
-            return cli_usage(cli, "--rows: %s has no row %ld; it has 1 to %d", table->name,
+            return cli_usage(cli, "--rows: %s has no row %lld; it has 1 to %d", table->name,
                              from < 1 ? from : to, last);
         }
         memset(wanted + from - 1, 1, (size_t)(to - from + 1));
-        at = end + (*end == ',');
     }
+    return CLI_DONE;
+}
+
+int paper_table_repeat(struct paper_table *table, const struct cli *cli, const char *text) {
+    enum { MOST = 100 };
+    table->seeds = cli_alloc(MOST * sizeof *table->seeds);
+    int n = 0;
+    for (const char *at = text; *at || n == 0;) {
+        long long from, to;
+        if (!cut_range(&at, &from, &to) || from < 0) {
+            return cli_usage(cli, "--seeds is '%.60s', expected numbers as in 1-3", text);
+        }
+        if (to - from >= MOST - n) {
+            return cli_usage(cli, "--seeds is '%.60s': that is more than %d", text, MOST);
+        }
+        for (; from <= to; from++) {
+            int is_new = 1;
+            for (int i = 0; i < n; i++) {
+                is_new = is_new && table->seeds[i] != from;
+            }
+            if (is_new) {
+                table->seeds[n++] = from;
+            }
+        }
+    }
+    free(table->cells); /* nothing hangs on them yet */
+    make_cells(table, n);
     return CLI_DONE;
 }
 
@@ -261,9 +308,9 @@ int paper_table_select(struct paper_table *table, const struct cli *cli, const c
         code = select_columns(table, cli, columns, in_columns);
     }
     for (int r = 0; code == CLI_DONE && r < table->n_rows; r++) {
-        for (int c = 0; c < table->n_columns; c++) {
-            paper_cell_at(table, r, c)->state =
-                in_rows[r] && in_columns[c] ? PAPER_WAITING : PAPER_LEFT_OUT;
+        for (int i = 0; i < table->n_columns * table->n_seeds; i++) {
+            paper_cell_at(table, r, 0, i)->state =
+                in_rows[r] && in_columns[i / table->n_seeds] ? PAPER_WAITING : PAPER_LEFT_OUT;
         }
     }
     free(in_rows);
@@ -273,19 +320,62 @@ int paper_table_select(struct paper_table *table, const struct cli *cli, const c
 
 /* --- numbers ---------------------------------------------------------------------------------- */
 
-double paper_ours(const struct paper_cell *cell) {
+enum paper_state paper_state_at(const struct paper_table *table, int row, int column) {
+    static const enum paper_state order[] = {PAPER_FAILED, PAPER_DONE, PAPER_STOPPED,
+                                             PAPER_RUNNING};
+    for (size_t i = 0; i < CLI_COUNT_OF(order); i++) {
+        for (int s = 0; s < table->n_seeds; s++) {
+            if (paper_cell_at(table, row, column, s)->state == order[i]) {
+                return order[i];
+            }
+        }
+    }
+    return paper_cell_at(table, row, column, 0)->state;
+}
+
+static double mean_of(const struct paper_table *table, int row, int column) {
+    double sum = 0;
+    int n = 0;
+    for (int s = 0; s < table->n_seeds; s++) {
+        const struct paper_cell *cell = paper_cell_at(table, row, column, s);
+        if (cell->state == PAPER_DONE) {
+            sum += cell->result.accuracy_nodes;
+            n++;
+        }
+    }
+    return n > 0 && paper_state_at(table, row, column) == PAPER_DONE ? sum / n : NAN;
+}
+
+double paper_ours(const struct paper_table *table, int row, int column, int seed) {
+    if (seed == PAPER_MEAN) {
+        return mean_of(table, row, column);
+    }
+    const struct paper_cell *cell = paper_cell_at(table, row, column, seed);
     return cell->state == PAPER_DONE ? cell->result.accuracy_nodes : NAN;
 }
 
-double paper_delta(const struct paper_table *table, int row, int column) {
-    const struct paper_cell *cell = paper_cell_at(table, row, column);
+double paper_deviation(const struct paper_table *table, int row, int column) {
+    const double mean = mean_of(table, row, column);
+    double sum = 0;
+    int n = 0;
+    for (int s = 0; s < table->n_seeds; s++) {
+        const double ours = paper_ours(table, row, column, s);
+        if (isfinite(ours)) {
+            sum += (ours - mean) * (ours - mean);
+            n++;
+        }
+    }
+    return n > 1 ? sqrt(sum / (n - 1)) : NAN;
+}
+
+double paper_delta(const struct paper_table *table, int row, int column, int seed) {
     double other = NAN;
     if (table->against == PAPER_AGAINST_PAPER) {
-        other = cell->paper;
+        other = paper_cell_at(table, row, column, 0)->paper;
     } else if (table->against == PAPER_AGAINST_FIRST && column > 0) {
-        other = paper_ours(paper_cell_at(table, row, 0));
+        other = paper_ours(table, row, 0, seed);
     }
-    return paper_ours(cell) - other;
+    return paper_ours(table, row, column, seed) - other;
 }
 
 int paper_column_fp32(const struct paper_table *table, int column) {

@@ -7,7 +7,7 @@
  *       1  dense, skew 0     90.31  90.56  -0.25   90.40  90.57  -0.17
  *
  * With less room the paper's numbers go, which ours and the difference imply; with less still the
- * differences.
+ * differences. Of several seeds ours is the mean, and its standard deviation, "dev", stands beside it.
  */
 #include "paper.h"
 
@@ -92,9 +92,10 @@ static void end_line(struct line *line, struct paper_lines *lines, int row) {
 
 /* --- what a column shows ---------------------------------------------------------------------- */
 
-enum part { OURS, PAPER, DELTA, SENT, N_PARTS };
+enum part { OURS, DEVIATION, PAPER, DELTA, SENT, N_PARTS };
 
-static const int part_width[N_PARTS] = {[OURS] = 5, [PAPER] = 5, [DELTA] = 7, [SENT] = 6};
+static const int part_width[N_PARTS] = {
+    [OURS] = 5, [DEVIATION] = 5, [PAPER] = 5, [DELTA] = 7, [SENT] = 6};
 
 struct layout {
     int title; /* columns that the rows' titles take */
@@ -121,19 +122,25 @@ static int total_width(const struct paper_table *table, const struct layout *lay
     return width;
 }
 
+static void choose_parts(const struct paper_table *table, int has_paper, struct layout *layout) {
+    const int is_paper = table->against == PAPER_AGAINST_PAPER;
+    const int is_first = table->against == PAPER_AGAINST_FIRST;
+    const int is_in[N_PARTS] = {[OURS] = 1,
+                                [DEVIATION] = table->n_seeds > 1,
+                                [PAPER] = is_paper && has_paper,
+                                [DELTA] = is_paper || is_first,
+                                [SENT] = is_first};
+    layout->n_parts = 0;
+    for (int part = 0; part < N_PARTS; part++) {
+        if (is_in[part]) {
+            layout->parts[layout->n_parts++] = part;
+        }
+    }
+}
+
 static void lay_out(const struct paper_table *table, int width, struct layout *layout) {
-    static const enum part against_paper[] = {OURS, PAPER, DELTA},
-                           against_first[] = {OURS, DELTA, SENT}, nothing[] = {OURS};
-    const enum part *parts = nothing;
     memset(layout, 0, sizeof *layout);
-    layout->n_parts = 1;
-    if (table->against != PAPER_AGAINST_NOTHING) {
-        parts = table->against == PAPER_AGAINST_PAPER ? against_paper : against_first;
-        layout->n_parts = 3;
-    }
-    for (int i = 0; i < layout->n_parts; i++) {
-        layout->parts[i] = (int)parts[i];
-    }
+    choose_parts(table, 1, layout);
     layout->gap = 3;
     for (int r = 0; r < table->n_rows; r++) {
         const int length = (int)strlen(table->rows[r].title);
@@ -143,10 +150,7 @@ static void lay_out(const struct paper_table *table, int width, struct layout *l
         return;
     }
     layout->gap = 2;
-    if (table->against == PAPER_AGAINST_PAPER) {
-        layout->parts[1] = DELTA;
-        layout->n_parts = 2;
-    }
+    choose_parts(table, 0, layout);
     while (layout->n_parts > 1 && total_width(table, layout) > width) {
         layout->n_parts--;
     }
@@ -162,8 +166,15 @@ static struct cli_text signed_points(double x) {
     return out;
 }
 
-static struct cli_text share_sent(const struct paper_cell *cell) {
+/* Seeds differ by next to nothing in what they send. */
+static struct cli_text share_sent(const struct paper_table *table, int row, int column) {
     struct cli_text out = {""};
+    int seed = 0;
+    while (seed < table->n_seeds - 1 &&
+           paper_cell_at(table, row, column, seed)->state != PAPER_DONE) {
+        seed++;
+    }
+    const struct paper_cell *cell = paper_cell_at(table, row, column, seed);
     const struct paper_result *result = &cell->result;
     if (cell->state == PAPER_DONE && result->bytes_dense > 0) {
         const double share =
@@ -177,12 +188,32 @@ static struct cli_text share_sent(const struct paper_cell *cell) {
     return out;
 }
 
-static struct cli_text ours_text(const struct paper_cell *cell, const struct paper_cell *running,
-                                 double share) {
+static int is_running(const struct paper_table *table, int row, int column,
+                      const struct paper_cell *running) {
+    const struct paper_cell *first = paper_cell_at(table, row, column, 0);
+    return running >= first && running < first + table->n_seeds;
+}
+
+/* How much of all its seeds is done, while one of them runs. */
+static struct cli_text share_text(const struct paper_table *table, int row, int column,
+                                  double share) {
     struct cli_text out = {""};
-    switch (cell->state) {
+    for (int s = 0; s < table->n_seeds; s++) {
+        share += paper_cell_at(table, row, column, s)->state == PAPER_DONE;
+    }
+    snprintf(out.text, sizeof out.text, "%.0f %%", 100 * share / table->n_seeds);
+    return out;
+}
+
+static struct cli_text ours_text(const struct paper_table *table, int row, int column,
+                                 const struct paper_cell *running, double share) {
+    struct cli_text out = {""};
+    if (is_running(table, row, column, running)) {
+        return share_text(table, row, column, share);
+    }
+    switch (paper_state_at(table, row, column)) {
     case PAPER_DONE:
-        return cli_decimals(paper_ours(cell), 2);
+        return cli_decimals(paper_ours(table, row, column, PAPER_MEAN), 2);
     case PAPER_FAILED:
         snprintf(out.text, sizeof out.text, "fails");
         break;
@@ -191,11 +222,7 @@ static struct cli_text ours_text(const struct paper_cell *cell, const struct pap
         break;
     case PAPER_WAITING:
     case PAPER_RUNNING:
-        if (cell == running) {
-            snprintf(out.text, sizeof out.text, "%.0f %%", 100 * share);
-        } else {
-            snprintf(out.text, sizeof out.text, "%s", cli_utf8() ? "·" : ".");
-        }
+        snprintf(out.text, sizeof out.text, "%s", cli_utf8() ? "·" : ".");
         break;
     case PAPER_LEFT_OUT:
         break;
@@ -205,37 +232,41 @@ static struct cli_text ours_text(const struct paper_cell *cell, const struct pap
 
 static struct cli_text part_text(const struct paper_table *table, int row, int column,
                                  enum part part, const struct paper_cell *running, double share) {
-    const struct paper_cell *cell = paper_cell_at(table, row, column);
+    const double paper = paper_cell_at(table, row, column, 0)->paper,
+                 deviation = paper_deviation(table, row, column);
     switch (part) {
     case OURS:
-        return ours_text(cell, running, share);
+        return ours_text(table, row, column, running, share);
+    case DEVIATION:
+        return isfinite(deviation) ? cli_decimals(deviation, 2) : (struct cli_text){""};
     case PAPER:
-        return isfinite(cell->paper) ? cli_decimals(cell->paper, 2) : (struct cli_text){""};
+        return isfinite(paper) ? cli_decimals(paper, 2) : (struct cli_text){""};
     case DELTA:
-        return signed_points(paper_delta(table, row, column));
+        return signed_points(paper_delta(table, row, column, PAPER_MEAN));
     case SENT:
-        return share_sent(cell);
+        return share_sent(table, row, column);
     default:
         return (struct cli_text){""};
     }
 }
 
-static enum cli_style part_style(const struct paper_cell *cell, enum part part,
-                                 const struct paper_cell *running) {
+static enum cli_style part_style(const struct paper_table *table, int row, int column,
+                                 enum part part, const struct paper_cell *running) {
+    const enum paper_state state = paper_state_at(table, row, column);
     if (part != OURS) {
         return CLI_DIM;
     }
-    if (cell->state == PAPER_FAILED) {
-        return CLI_RED;
+    if (is_running(table, row, column, running)) {
+        return CLI_GREEN;
     }
-    return cell == running ? CLI_GREEN : cell->state == PAPER_DONE ? CLI_BOLD : CLI_DIM;
+    return state == PAPER_FAILED ? CLI_RED : state == PAPER_DONE ? CLI_BOLD : CLI_DIM;
 }
 
 /* --- the table -------------------------------------------------------------------------------- */
 
 static const char *part_name(const struct paper_table *table, enum part part) {
     static const char *const names[N_PARTS] = {
-        [OURS] = "ours", [PAPER] = "paper", [DELTA] = "diff", [SENT] = "sent"};
+        [OURS] = "ours", [DEVIATION] = "dev", [PAPER] = "paper", [DELTA] = "diff", [SENT] = "sent"};
     /* A short run is another experiment than the paper's: that stands where it matters. */
     return part == DELTA && table->is_short && table->against == PAPER_AGAINST_PAPER ? "(short)"
                                                                                      : names[part];
@@ -288,7 +319,6 @@ static void add_row(struct paper_lines *lines, const struct paper_table *table,
         if (!paper_column_is_in(table, c)) {
             continue;
         }
-        const struct paper_cell *cell = paper_cell_at(table, row, c);
         int room = column_width(table, layout, c);
         put(&line, layout->gap, "%*s", layout->gap, "");
         if (layout->n_parts == 1) { /* numbers below the end of a heading */
@@ -298,7 +328,7 @@ static void add_row(struct paper_lines *lines, const struct paper_table *table,
         for (int i = 0; i < layout->n_parts; i++) {
             const enum part part = (enum part)layout->parts[i];
             const int own = part_width[part] + (i > 0);
-            put(&line, 0, "%s", cli_style(stream, part_style(cell, part, running)));
+            put(&line, 0, "%s", cli_style(stream, part_style(table, row, c, part, running)));
             put_field(&line, own, 1, part_text(table, row, c, part, running, share).text);
             put(&line, 0, "%s", cli_style(stream, CLI_PLAIN));
             room -= own;
@@ -332,9 +362,11 @@ void paper_lines_table(struct paper_lines *lines, const struct paper_table *tabl
 /* --- what 8 bits cost ------------------------------------------------------------------------- */
 
 static double cost_of(const struct paper_table *table, int row, int column, int is_paper) {
-    const struct paper_cell *int8 = paper_cell_at(table, row, column),
-                            *fp32 = paper_cell_at(table, row, paper_column_fp32(table, column));
-    return is_paper ? int8->paper - fp32->paper : paper_ours(int8) - paper_ours(fp32);
+    const int fp32 = paper_column_fp32(table, column);
+    return is_paper ? paper_cell_at(table, row, column, 0)->paper -
+                          paper_cell_at(table, row, fp32, 0)->paper
+                    : paper_ours(table, row, column, PAPER_MEAN) -
+                          paper_ours(table, row, fp32, PAPER_MEAN);
 }
 
 /* Nonzero when some row has both of ours in this column of int8. */
@@ -425,7 +457,11 @@ void paper_lines_cost(struct paper_lines *lines, const struct paper_table *table
 /* --- all of it -------------------------------------------------------------------------------- */
 
 void paper_title(const struct paper_table *table, char *out, size_t bytes) {
-    snprintf(out, bytes, "%s: %s%s", table->name, table->title,
+    char seeds[48] = "";
+    if (table->n_seeds > 1) {
+        snprintf(seeds, sizeof seeds, ", mean of %d seeds", table->n_seeds);
+    }
+    snprintf(out, bytes, "%s: %s%s%s", table->name, table->title, seeds,
              table->is_short ? " (--scale short)" : "");
 }
 
@@ -437,7 +473,7 @@ static void print_lines(struct paper_lines *lines) {
 }
 
 static void print_failures(const struct paper_table *table) {
-    for (int i = 0; i < table->n_rows * table->n_columns; i++) {
+    for (int i = 0; i < table->n_cells; i++) {
         const struct paper_cell *cell = &table->cells[i];
         if (cell->state == PAPER_FAILED) {
             char text[640];

@@ -9,6 +9,7 @@ import resource
 import shlex
 import signal
 import sqlite3
+import statistics
 import struct
 import subprocess
 import tempfile
@@ -123,7 +124,7 @@ with tempfile.TemporaryDirectory() as state:
     # --- settings ------------------------------------------------------------------------------
     if JSON:
         for name, cells in (("table1", 10), ("table2", 128), ("table3", 16), ("table4", 16), ("fig1", 5),
-                            ("sparse-push", 24)):
+                            ("sparse-push", 32)):
             rows = ["--rows", "1-3"] if name == "table1" else []
             if "\n  imagenette " in known:
                 rows = []
@@ -224,6 +225,7 @@ with tempfile.TemporaryDirectory() as state:
         equal([(row["taken_over"], row["run"]) for row in value["rows"]], [(False, 5)], "--again runs it again")
         value = octet_json(*table, "--columns", "choco-int8", "--seed", "2", env=env)
         equal([(row["taken_over"], row["run"]) for row in value["rows"]], [(False, 6)], "another seed is another run")
+        equal([row["label"] for row in value["rows"]], ["table2/short/r1/choco-int8-seed2"], "and has a label of its own")
         value = octet_json(*table, "--columns", "choco-int8", env=env)
         equal([(row["taken_over"], row["run"]) for row in value["rows"]], [(True, 5)], "the newest counts")
         done = octet("runs", "5", env=env)
@@ -232,6 +234,44 @@ with tempfile.TemporaryDirectory() as state:
         contains(done.out, "0 to run, 4 on record", "--dry-run of a table that is done")
         value = octet_json(*table, "--columns", "choco-fp32", "--db", "none", env=env)
         equal([(row["taken_over"], row["run"]) for row in value["rows"]], [(False, None)], "--db none: run, not recorded")
+
+        # --- several seeds ---------------------------------------------------------------------
+        with sqlite3.connect(os.path.join(state, "octet", "runs.db")) as runs:
+            runs.execute("UPDATE options SET value = 'table2/short/r1/choco-int8' WHERE run = 6 AND name = 'label'")
+        several = [*table, "--columns", "choco-int8", "--seeds", "1-3"]
+        rows = octet_json(*several, env=env)["rows"]
+        equal([(row["seed"], row["taken_over"]) for row in rows], [(1, True), (2, True), (3, False)],
+              "--seeds: two are on record, one under the label that older versions gave")
+        equal([row["label"][26:] for row in rows], ["", "-seed2", "-seed3"], "--seeds: labels")
+        ours = [row["ours"] for row in rows]
+        check(len(set(ours)) > 1, f"--seeds: runs differ: {ours}")
+        for row in rows:
+            check(abs(row["mean"] - statistics.mean(ours)) < 1e-9, f"--seeds: mean {row['mean']:.3f}")
+            check(abs(row["deviation"] - statistics.stdev(ours)) < 1e-9, f"--seeds: deviation {row['deviation']:.3f}")
+            check(abs(row["delta"] - (row["ours"] - row["paper"])) < 1e-9, f"--seeds: a run's own delta {row['delta']:.3f}")
+        done = octet(*several, env=env)
+        contains(done.out, "mean of 3 seeds", "--seeds: the title says so")
+        shown = re.search(r"^ *1 dense, skew 0 +([\d.]+) +([\d.]+) +90\.30 +(-[\d.]+)$", done.out, re.M)
+        check(shown is not None, "--seeds: the row has mean, deviation, paper, difference", done)
+        if shown:
+            equal([float(x) for x in shown.groups()],
+                  [round(x, 2) for x in (statistics.mean(ours), statistics.stdev(ours), statistics.mean(ours) - 90.3)],
+                  "--seeds: the row's numbers")
+        done = octet(*several, "--md", "-", env=env)
+        contains(done.out, f"{statistics.mean(ours):.2f} ± {statistics.stdev(ours):.2f}", "--seeds in Markdown")
+        done = octet(*several, "--csv", "-", env=env)
+        equal([line["seed"] for line in csv.DictReader(done.out.splitlines())], ["1", "2", "3"], "--seeds in CSV")
+        done = octet(*several, "--lr", "1e6", "--db", "none", env=env)
+        equal(done.code, 1, "--seeds, runs that fail: exit", done)
+        contains(done.out, "fails", "--seeds: a cell of which a run fails has no mean")
+        for given, piece in ((["--seeds", "3-1"], "as in 1-3"), (["--seeds", "1-1000"], "more than 100"),
+                             (["--seeds", "1-2", "--seed", "1"], "leave --seed out")):
+            done = octet(*table, *given, env=env)
+            equal(done.code, 2, f"{given}: exit")
+            contains(done.err, piece, f"{given}: what is wrong")
+        done = octet("paper", "fig1", *SHORT, "--seeds", "1-2", env=env)
+        equal(done.code, 2, "fig1 --seeds: exit")
+        contains(done.err, "--seeds is for tables", "fig1 --seeds: what is wrong")
 
     # --- a database that cannot be used --------------------------------------------------------
     if RECORDS:
@@ -385,12 +425,14 @@ with tempfile.TemporaryDirectory() as state:
     # --- the others ----------------------------------------------------------------------------
     if JSON:
         value = octet_json("paper", "sparse-push", "--rows", "2", *SHORT, env=env)
-        equal([row["method"] for row in value["rows"]], ["sgp", "sparse-push", "sc-sparse-push"], "sparse-push: columns")
-        equal([row["paper"] for row in value["rows"]], [None] * 3, "sparse-push: nothing is published")
-        dense, sparse, _ = value["rows"]
+        equal([row["method"] for row in value["rows"]], ["sgp", "sparse-push", "rare-push", "sc-sparse-push"],
+              "sparse-push: columns")
+        equal([row["paper"] for row in value["rows"]], [None] * 4, "sparse-push: nothing is published")
+        dense, sparse, rare, _ = value["rows"]
         equal(dense["delta"], None, "sparse-push: the dense column is what the others are held against")
         check(abs(sparse["delta"] - (sparse["ours"] - dense["ours"])) < 1e-9, "sparse-push: delta against the dense one")
         check(sparse["sent_of_dense"] < 0.1, f"sparse-push: sends {sparse['sent_of_dense']:.4f} of dense floats")
+        equal((rare["settings"]["compress"], rare["settings"]["gossip_every"]), ("int8", 117), "sparse-push: few whole messages")
         equal(value["against"], "sgp", "sparse-push: against")
         value = octet_json("paper", "fig2", *TINY[:2], "--samples", "64", env=env)
         equal([len(row["histogram"]) for row in value["rows"]], [8] * 4, "fig2: four partitions over 8 nodes")
