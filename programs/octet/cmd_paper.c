@@ -271,6 +271,14 @@ static int open_library(struct library *library, const struct paper_table *table
     return CLI_DONE;
 }
 
+static int count(const struct paper_table *table, enum paper_state state) {
+    int n = 0;
+    for (int i = 0; i < table->n_cells; i++) {
+        n += table->cells[i].state == state;
+    }
+    return n;
+}
+
 /* Another process may have been at the table meanwhile. */
 static int look_again(struct paper_table *table, const struct cli *cli,
                       struct paper_screen *screen) {
@@ -280,12 +288,10 @@ static int look_again(struct paper_table *table, const struct cli *cli,
 }
 
 /* One seed after the other, so that the first table is whole soon. */
-static int run_cells(struct paper_table *table, const struct cli *cli,
-                     const struct library *library) {
+static int run_waiting(struct paper_table *table, const struct cli *cli,
+                       const struct library *library, struct paper_screen *screen) {
     const int n_places = table->n_rows * table->n_columns;
-    struct paper_screen screen;
     int code = CLI_DONE, is_first = 1;
-    paper_screen_begin(&screen, table);
     for (int i = 0; i < table->n_cells; i++) {
         const int row = i % n_places / table->n_columns, column = i % table->n_columns;
         const int seed = i / n_places;
@@ -293,16 +299,36 @@ static int run_cells(struct paper_table *table, const struct cli *cli,
         if (cell->state != PAPER_WAITING || code != CLI_DONE || cli_interrupted()) {
             continue;
         }
-        code = is_first ? CLI_DONE : look_again(table, cli, &screen);
+        code = is_first ? CLI_DONE : look_again(table, cli, screen);
         is_first = 0;
         if (cell->state != PAPER_WAITING || code != CLI_DONE) {
             continue;
         }
-        paper_screen_cell(&screen, row, column, seed);
+        paper_screen_cell(screen, row, column, seed);
         code =
             paper_cell_run(cell, cli, library_find(library, oct_config_get(cell->config, "data")),
-                           paper_screen_show, &screen);
-        paper_screen_ended(&screen);
+                           paper_screen_show, screen);
+        paper_screen_ended(screen);
+    }
+    return code;
+}
+
+/* Several processes may share a table. What another was at is looked at once more when nothing else is
+ * left: it is done, or that process has gone and left a checkpoint. */
+static int run_cells(struct paper_table *table, const struct cli *cli,
+                     const struct library *library) {
+    struct paper_screen screen;
+    paper_screen_begin(&screen, table);
+    int code = run_waiting(table, cli, library, &screen);
+    if (code == CLI_DONE && count(table, PAPER_ELSEWHERE) > 0 && !cli_interrupted()) {
+        for (int i = 0; i < table->n_cells; i++) {
+            struct paper_cell *cell = &table->cells[i];
+            cell->state = cell->state == PAPER_ELSEWHERE ? PAPER_WAITING : cell->state;
+        }
+        code = look_again(table, cli, &screen);
+        if (code == CLI_DONE) {
+            code = run_waiting(table, cli, library, &screen);
+        }
     }
     cli_progress_clear();
     return code;
@@ -327,14 +353,6 @@ static void print_command(FILE *out, const struct cli *cli) {
         }
     }
     fputc('\n', out);
-}
-
-static int count(const struct paper_table *table, enum paper_state state) {
-    int n = 0;
-    for (int i = 0; i < table->n_cells; i++) {
-        n += table->cells[i].state == state;
-    }
-    return n;
 }
 
 /* What the runs would be. */
@@ -388,6 +406,7 @@ static int write_results(const struct paper_table *table, const struct cli *cli)
 static int end_table(const struct paper_table *table, const struct cli *cli) {
     int code = write_results(table, cli), n_wrong = count(table, PAPER_FAILED);
     const int n_left = count(table, PAPER_WAITING) + count(table, PAPER_STOPPED);
+    n_wrong += count(table, PAPER_ELSEWHERE);
     if (cli_interrupted() && n_left > 0) {
         if (!cli->quiet) {
             fflush(stdout);

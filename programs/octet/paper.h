@@ -47,7 +47,8 @@ enum paper_state {
     PAPER_RUNNING,
     PAPER_DONE,
     PAPER_FAILED,
-    PAPER_STOPPED, /* half done, with a checkpoint */
+    PAPER_STOPPED,   /* half done, with a checkpoint */
+    PAPER_ELSEWHERE, /* another process is at it */
 };
 
 /* What a run came to, now or on record. */
@@ -157,7 +158,8 @@ oct_status paper_cells_configure(struct paper_table *table, const struct cli *cl
 oct_status paper_row_config(const struct paper_table *table, int row, const struct cli *cli,
                             struct oct_config **out);
 
-/* Finds cells that are on record, done with the same options, and checkpoints of half-done ones. */
+/* Finds cells that are on record, done with the same options, and checkpoints of half-done ones; what
+ * another process has done meanwhile, too. */
 oct_status paper_cells_recall(struct paper_table *table, const struct cli *cli, int again);
 
 /* Runs a cell; `show` hears of progress. Returns CLI_DONE also when the cell failed or was stopped,

@@ -224,7 +224,7 @@ static int is_called(const struct paper_cell *cell, const char *label) {
 
 static void recall_run(struct paper_cell *cell, struct oct_runs *runs, const struct oct_run *run,
                        int is_done) {
-    if (is_done && cell->state == PAPER_WAITING) {
+    if (is_done && (cell->state == PAPER_WAITING || cell->state == PAPER_ELSEWHERE)) {
         take_over(cell, run);
     }
     if (cell->is_taken || !is_done) {
@@ -426,8 +426,7 @@ int paper_cell_run(struct paper_cell *cell, const struct cli *cli, const struct 
     cell->state = PAPER_RUNNING;
     const int key = lock(cell);
     if (key == -2) {
-        cell->state = PAPER_FAILED;
-        snprintf(cell->reason, sizeof cell->reason, "another octet paper is at this cell");
+        cell->state = PAPER_ELSEWHERE;
         return CLI_DONE;
     }
     oct_status status = prepare(cell);

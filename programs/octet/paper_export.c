@@ -14,6 +14,8 @@ static const char *state_name(const struct paper_cell *cell) {
         return "failed";
     case PAPER_STOPPED:
         return "stopped";
+    case PAPER_ELSEWHERE:
+        return "elsewhere";
     default:
         return cell->is_begun ? "begun" : "waiting";
     }
@@ -100,7 +102,8 @@ int paper_print_json(const struct paper_table *table, const struct cli *cli) {
         cli_json_add(rows, cell_json(table, place / table->n_columns, place % table->n_columns,
                                      i % table->n_seeds));
         n_failed += cell->state == PAPER_FAILED;
-        n_left += cell->state == PAPER_WAITING || cell->state == PAPER_STOPPED;
+        n_left += cell->state == PAPER_WAITING || cell->state == PAPER_STOPPED ||
+                  cell->state == PAPER_ELSEWHERE;
     }
     cli_json_text(root, "name", table->name);
     cli_json_text(root, "title", table->title);

@@ -321,8 +321,8 @@ int paper_table_select(struct paper_table *table, const struct cli *cli, const c
 /* --- numbers ---------------------------------------------------------------------------------- */
 
 enum paper_state paper_state_at(const struct paper_table *table, int row, int column) {
-    static const enum paper_state order[] = {PAPER_FAILED, PAPER_DONE, PAPER_STOPPED,
-                                             PAPER_RUNNING};
+    static const enum paper_state order[] = {PAPER_FAILED, PAPER_DONE, PAPER_STOPPED, PAPER_RUNNING,
+                                             PAPER_ELSEWHERE};
     for (size_t i = 0; i < CLI_COUNT_OF(order); i++) {
         for (int s = 0; s < table->n_seeds; s++) {
             if (paper_cell_at(table, row, column, s)->state == order[i]) {

@@ -220,6 +220,9 @@ static struct cli_text ours_text(const struct paper_table *table, int row, int c
     case PAPER_STOPPED:
         snprintf(out.text, sizeof out.text, "half");
         break;
+    case PAPER_ELSEWHERE:
+        snprintf(out.text, sizeof out.text, "busy");
+        break;
     case PAPER_WAITING:
     case PAPER_RUNNING:
         snprintf(out.text, sizeof out.text, "%s", cli_utf8() ? "·" : ".");
@@ -479,6 +482,8 @@ static void print_failures(const struct paper_table *table) {
             char text[640];
             snprintf(text, sizeof text, "%s failed: %s", cell->label, cell->reason);
             cli_wrap(stdout, text, 0, 2, cli_width(stdout, 100));
+        } else if (cell->state == PAPER_ELSEWHERE) {
+            printf("%s: another octet paper is at this cell\n", cell->label);
         }
     }
 }

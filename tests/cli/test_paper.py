@@ -385,14 +385,36 @@ with tempfile.TemporaryDirectory() as state:
             first.send_signal(signal.SIGCONT)
             out, err = (text.decode() for text in first.communicate(timeout=PATIENCE_S))
             equal(done.code, 1, "the second of two: exit", done)
-            contains(done.err, "choco-fp32: failed: another octet paper is at this cell", "the second of two")
-            contains(done.err, "choco-int8: cell 2 of 2", "the second of two")
+            contains(done.err, "choco-fp32: another octet paper is at this cell", "the second of two")
+            contains(done.out, "choco-fp32: another octet paper is at this cell", "the second of two: at the end")
+            check(re.search(r"dense, skew 0 +busy +90\.96 ", done.out), "the second of two: its table", done.out)
+            contains(done.err, "choco-int8: cell 1 of 1", "the second of two")
             equal(first.returncode, 0, "the first of two: exit", err)
             lacks(err, "choco-int8: cell", "the first of two does not do again what the second has done")
             check(re.search(r"dense, skew 0 +[0-9.]+ +90\.96 .* [0-9.]+ +90\.30 ", out), "the first of two: both", out)
             equal(models(folder), expected, "two at once: the models")
             done = octet("runs", "--where", "outcome=done", env=environment(XDG_STATE_HOME=folder))
             equal(len(done.out.splitlines()), 4, "two at once: each cell once", done.out)
+
+    # --- the other of two is gone before this one ends -----------------------------------------
+    if RECORDS and JSON:
+        with tempfile.TemporaryDirectory() as folder:
+            pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE,
+                     "env": environment(XDG_STATE_HOME=folder)}
+            first = subprocess.Popen([OCTET, *LONG], **pipes)
+            until = time.monotonic() + PATIENCE_S
+            while not checkpoints(folder, "choco-fp32") and first.poll() is None and time.monotonic() < until:
+                time.sleep(0.002)
+            first.send_signal(signal.SIGSTOP)
+            second = subprocess.Popen([OCTET, *LONG], **pipes)
+            said = second.stderr.readline() + second.stderr.readline()
+            first.kill()
+            first.communicate(timeout=PATIENCE_S)
+            out, err = (text.decode() for text in second.communicate(timeout=PATIENCE_S))
+            contains(said.decode(), "choco-fp32: another octet paper is at this cell", "the second of two, before the first is gone")
+            contains(err, "choco-fp32: cell 2 of 2, goes on", "the second of two goes on with what the first left")
+            equal(second.returncode, 0, "the second of two, alone at the end: exit", err)
+            equal(models(folder), expected, "the second of two, alone at the end: the models")
 
     # --- data in a folder with a long name ------------------------------------------------------
     with tempfile.TemporaryDirectory() as folder:
