@@ -339,7 +339,7 @@ static void print_command(FILE *out, const struct cli *cli) {
     const struct oct_option *option;
     fprintf(out, "octet paper %s", cli->words[0]);
     for (int i = 0; (option = cli_option_at(cli->command, i)) != NULL; i++) {
-        const char *value = i < CLI_OWN_MOST && option == &own[i] ? cli->own[i] : NULL;
+        const char *value = i < (int)CLI_COUNT_OF(own) && option == &own[i] ? cli->own[i] : NULL;
         if (!value && oct_option_find(option->name) &&
             oct_config_is_set(cli->config, option->name)) {
             value = oct_config_get(cli->config, option->name);

@@ -238,17 +238,17 @@ static int select_rows(const struct paper_table *table, const struct cli *cli, c
     return CLI_DONE;
 }
 
-int paper_table_repeat(struct paper_table *table, const struct cli *cli, const char *text) {
+int paper_table_repeat(struct paper_table *table, const struct cli *cli, const char *seeds) {
     enum { MOST = 100 };
     table->seeds = cli_alloc(MOST * sizeof *table->seeds);
     int n = 0;
-    for (const char *at = text; *at || n == 0;) {
+    for (const char *at = seeds; *at || n == 0;) {
         long long from, to;
         if (!cut_range(&at, &from, &to) || from < 0) {
-            return cli_usage(cli, "--seeds is '%.60s', expected numbers as in 1-3", text);
+            return cli_usage(cli, "--seeds is '%.60s', expected numbers as in 1-3", seeds);
         }
         if (to - from >= MOST - n) {
-            return cli_usage(cli, "--seeds is '%.60s': that is more than %d", text, MOST);
+            return cli_usage(cli, "--seeds is '%.60s': that is more than %d", seeds, MOST);
         }
         for (; from <= to; from++) {
             int is_new = 1;
