@@ -41,7 +41,7 @@ static const struct oct_option own[] = {
      .group = "Output"},
     {.name = "csv",
      .placeholder = "FILE",
-     .summary = "write a line for each cell",
+     .summary = "write a line for each run",
      .group = "Output"},
     {.name = NULL},
 };
@@ -287,48 +287,61 @@ static int look_again(struct paper_table *table, const struct cli *cli,
     return status == OCT_OK ? CLI_DONE : cli_fail(cli, status);
 }
 
-/* One seed after the other, so that the first table is whole soon. */
-static int run_waiting(struct paper_table *table, const struct cli *cli,
-                       const struct library *library, struct paper_screen *screen) {
-    const int n_places = table->n_rows * table->n_columns;
-    int code = CLI_DONE, is_first = 1;
-    for (int i = 0; i < table->n_cells; i++) {
-        const int row = i % n_places / table->n_columns, column = i % table->n_columns;
-        const int seed = i / n_places;
-        struct paper_cell *cell = paper_cell_at(table, row, column, seed);
-        if (cell->state != PAPER_WAITING || code != CLI_DONE || cli_interrupted()) {
-            continue;
-        }
-        code = is_first ? CLI_DONE : look_again(table, cli, screen);
-        is_first = 0;
-        if (cell->state != PAPER_WAITING || code != CLI_DONE) {
-            continue;
-        }
+/* Takes the cell and runs it, unless another process has done so, or is at it. */
+static int run_cell(struct paper_table *table, const struct cli *cli, const struct library *library,
+                    struct paper_screen *screen, int row, int column, int seed) {
+    struct paper_cell *cell = paper_cell_at(table, row, column, seed);
+    if (!paper_cell_take(cell)) {
+        cell->state = PAPER_BUSY;
+        paper_screen_busy(cell);
+        return CLI_DONE;
+    }
+    int code = look_again(table, cli, screen);
+    if (code == CLI_DONE && cell->state == PAPER_WAITING) {
         paper_screen_cell(screen, row, column, seed);
         code =
             paper_cell_run(cell, cli, library_find(library, oct_config_get(cell->config, "data")),
                            paper_screen_show, screen);
         paper_screen_ended(screen);
     }
+    paper_cell_leave(cell);
     return code;
 }
 
-/* Several processes may share a table. What another was at is looked at once more when nothing else is
- * left: it is done, or that process has gone and left a checkpoint. */
+/* One seed after the other, so that the first table is whole soon. */
+static int run_waiting(struct paper_table *table, const struct cli *cli,
+                       const struct library *library, struct paper_screen *screen) {
+    const int n_places = table->n_rows * table->n_columns;
+    int code = CLI_DONE;
+    for (int i = 0; i < table->n_cells && code == CLI_DONE && !cli_interrupted(); i++) {
+        const int row = i % n_places / table->n_columns, column = i % table->n_columns;
+        const int seed = i / n_places;
+        if (paper_cell_at(table, row, column, seed)->state == PAPER_WAITING) {
+            code = run_cell(table, cli, library, screen, row, column, seed);
+        }
+    }
+    return code;
+}
+
+/* Several processes may share a table. What others were at is looked at again when nothing else is left,
+ * until all that remain are still at it: it is done, or its process has gone and left a checkpoint.
+ * Without a record, or with one that does not count, nobody could tell. */
 static int run_cells(struct paper_table *table, const struct cli *cli,
                      const struct library *library) {
+    struct cli_database database;
+    const int can_tell = cli_database(cli->config, &database) && !cli_own(cli, "again");
     struct paper_screen screen;
     paper_screen_begin(&screen, table);
     int code = run_waiting(table, cli, library, &screen);
-    if (code == CLI_DONE && count(table, PAPER_ELSEWHERE) > 0 && !cli_interrupted()) {
+    int n_busy = count(table, PAPER_BUSY), n_before = n_busy + 1;
+    while (can_tell && n_busy > 0 && n_busy < n_before && code == CLI_DONE && !cli_interrupted()) {
         for (int i = 0; i < table->n_cells; i++) {
             struct paper_cell *cell = &table->cells[i];
-            cell->state = cell->state == PAPER_ELSEWHERE ? PAPER_WAITING : cell->state;
+            cell->state = cell->state == PAPER_BUSY ? PAPER_WAITING : cell->state;
         }
-        code = look_again(table, cli, &screen);
-        if (code == CLI_DONE) {
-            code = run_waiting(table, cli, library, &screen);
-        }
+        code = run_waiting(table, cli, library, &screen);
+        n_before = n_busy;
+        n_busy = count(table, PAPER_BUSY);
     }
     cli_progress_clear();
     return code;
@@ -406,7 +419,7 @@ static int write_results(const struct paper_table *table, const struct cli *cli)
 static int end_table(const struct paper_table *table, const struct cli *cli) {
     int code = write_results(table, cli), n_wrong = count(table, PAPER_FAILED);
     const int n_left = count(table, PAPER_WAITING) + count(table, PAPER_STOPPED);
-    n_wrong += count(table, PAPER_ELSEWHERE);
+    n_wrong += count(table, PAPER_BUSY);
     if (cli_interrupted() && n_left > 0) {
         if (!cli->quiet) {
             fflush(stdout);

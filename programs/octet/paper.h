@@ -47,8 +47,8 @@ enum paper_state {
     PAPER_RUNNING,
     PAPER_DONE,
     PAPER_FAILED,
-    PAPER_STOPPED,   /* half done, with a checkpoint */
-    PAPER_ELSEWHERE, /* another process is at it */
+    PAPER_STOPPED, /* half done, with a checkpoint */
+    PAPER_BUSY,    /* another process is at it */
 };
 
 /* What a run came to, now or on record. */
@@ -68,6 +68,7 @@ struct paper_cell {
     char label[96];    /* "table2/short/r5/choco-int8", with a seed other than 1 "…-seed2" */
     int n_base;        /* bytes of the label without the seed */
     char folder[4096]; /* of its checkpoints; "": none */
+    int key;           /* of the lock that this process has on it; -1: none */
     struct oct_config *config;
     int64_t run; /* in the database; 0: not there */
     struct paper_result result;
@@ -130,6 +131,8 @@ int paper_table_select(struct paper_table *table, const struct cli *cli, const c
 /* Instead of a seed: the mean over those that are done. */
 #define PAPER_MEAN (-1)
 
+int paper_n_done(const struct paper_table *table, int row, int column); /* seeds */
+
 /* What a cell came to, in per cent; NAN before. The published numbers are means over the nodes. A cell of
  * which any seed failed has no mean: what is left would be the better half. */
 double paper_ours(const struct paper_table *table, int row, int column, int seed);
@@ -137,11 +140,20 @@ double paper_ours(const struct paper_table *table, int row, int column, int seed
 /* The standard deviation over seeds, of the sample; NAN below two. */
 double paper_deviation(const struct paper_table *table, int row, int column);
 
+/* Ours in one column less ours in another: the mean over seeds that both have. */
+double paper_difference(const struct paper_table *table, int row, int column, int other);
+
 /* How the place in the table stands: failed when any seed has, done when one is. */
 enum paper_state paper_state_at(const struct paper_table *table, int row, int column);
 
 /* Ours less what it is held against; NAN where either is not there. */
 double paper_delta(const struct paper_table *table, int row, int column, int seed);
+
+/* What seeds have in common: of one that is done, if any is. */
+const struct paper_cell *paper_done_at(const struct paper_table *table, int row, int column);
+
+/* What was sent while training, of plain floats after every step; NAN before it is done. */
+double paper_sent(const struct paper_cell *cell);
 
 /* The column that has the same method in fp32, for one in int8; -1: there is none. */
 int paper_column_fp32(const struct paper_table *table, int column);
@@ -162,7 +174,12 @@ oct_status paper_row_config(const struct paper_table *table, int row, const stru
  * another process has done meanwhile, too. */
 oct_status paper_cells_recall(struct paper_table *table, const struct cli *cli, int again);
 
-/* Runs a cell; `show` hears of progress. Returns CLI_DONE also when the cell failed or was stopped,
+/* One process at a time works at a cell: 0 when another does. What is on record, and whether a checkpoint
+ * waits, is looked at once the cell is taken; before, another may still change it. */
+int paper_cell_take(struct paper_cell *cell);
+void paper_cell_leave(struct paper_cell *cell);
+
+/* Runs a cell that was taken; `show` hears of progress. Returns CLI_DONE also when the cell failed or was stopped,
  * which its state says; another exit code when nothing more can be run. */
 int paper_cell_run(struct paper_cell *cell, const struct cli *cli, const struct cli_data *data,
                    oct_progress_fn *show, void *context);
@@ -217,6 +234,7 @@ void paper_screen_count(struct paper_screen *screen); /* those that wait, again 
 void paper_screen_cell(struct paper_screen *screen, int row, int column, int seed);
 int paper_screen_show(const struct oct_progress *progress, void *context);
 void paper_screen_ended(struct paper_screen *screen);
+void paper_screen_busy(const struct paper_cell *cell); /* it is left to another process */
 
 /* --- files and objects (paper_export.c) ------------------------------------------------------- */
 

@@ -96,12 +96,12 @@ static void name_folder(struct paper_cell *cell) {
 
 /* Seed 1 goes unnamed; others have records and checkpoints beside it. */
 static void name_cell(const struct paper_table *table, int r, int c, struct paper_cell *cell) {
-    const char *seed = oct_config_get(cell->config, "seed");
+    const long long seed = strtoll(oct_config_get(cell->config, "seed"), NULL, 10);
     cell->n_base =
         snprintf(cell->label, sizeof cell->label, "%s/%s/r%d/%s", table->name,
                  table->is_short ? "short" : "full", table->rows[r].number, table->columns[c].name);
-    if (strcmp(seed, "1") != 0) {
-        snprintf(cell->label + cell->n_base, sizeof cell->label - (size_t)cell->n_base, "-seed%s",
+    if (seed != 1) {
+        snprintf(cell->label + cell->n_base, sizeof cell->label - (size_t)cell->n_base, "-seed%lld",
                  seed);
     }
     name_folder(cell);
@@ -224,7 +224,7 @@ static int is_called(const struct paper_cell *cell, const char *label) {
 
 static void recall_run(struct paper_cell *cell, struct oct_runs *runs, const struct oct_run *run,
                        int is_done) {
-    if (is_done && (cell->state == PAPER_WAITING || cell->state == PAPER_ELSEWHERE)) {
+    if (is_done && (cell->state == PAPER_WAITING || cell->state == PAPER_BUSY)) {
         take_over(cell, run);
     }
     if (cell->is_taken || !is_done) {
@@ -342,35 +342,63 @@ static int lock_path(const struct paper_cell *cell, char *out, size_t bytes) {
     return (size_t)snprintf(out, bytes, "%s.lock", cell->folder) < bytes;
 }
 
-/* One process at a time works at a cell. Returns a descriptor, -1 where the place cannot be written
- * to (the run will say so), -2 when another has it. */
-static int lock(const struct paper_cell *cell) {
-    char path[4352];
-    if (!cell->folder[0] || !lock_path(cell, path, sizeof path)) {
-        return -1;
-    }
+/* Opens the file, with the folders that it lies in; -1 with errno. */
+static int open_lock(char *path) {
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         mkdir(path, 0777); /* one that is there is as good */
         *slash = '/';
     }
-    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (descriptor >= 0 && fcntl(descriptor, F_SETLK, &whole) != 0 &&
-        (errno == EACCES || errno == EAGAIN)) {
-        close(descriptor);
-        return -2;
-    }
-    return descriptor;
+    return open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
 }
 
-static void unlock(const struct paper_cell *cell, int descriptor) {
+/* Whether the open file is still the one of that name: who had it before removes it when done. */
+static int is_there(int descriptor, const char *path) {
+    struct stat mine, now;
+    return fstat(descriptor, &mine) == 0 && stat(path, &now) == 0 && mine.st_dev == now.st_dev &&
+           mine.st_ino == now.st_ino;
+}
+
+int paper_cell_take(struct paper_cell *cell) {
+    enum { TRIES = 100 };
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     char path[4352];
-    if (descriptor >= 0) {
+    cell->key = -1;
+    if (!cell->folder[0] || !lock_path(cell, path, sizeof path)) {
+        return 1;
+    }
+    for (int i = 0; i < TRIES; i++) {
+        const int descriptor = open_lock(path);
+        if (descriptor < 0 && errno == ENOENT) {
+            continue; /* somebody who is done has just removed the folder */
+        }
+        if (descriptor < 0) {
+            return 1; /* the run will say that the place cannot be written to */
+        }
+        if (fcntl(descriptor, F_SETLK, &whole) != 0 && (errno == EACCES || errno == EAGAIN)) {
+            close(descriptor);
+            return 0;
+        }
+        if (is_there(descriptor, path)) {
+            cell->key = descriptor;
+            return 1;
+        }
+        close(descriptor);
+    }
+    return 1;
+}
+
+void paper_cell_leave(struct paper_cell *cell) {
+    char path[4352];
+    if (cell->key >= 0) {
         if (lock_path(cell, path, sizeof path)) {
             unlink(path);
         }
-        close(descriptor);
+        close(cell->key);
+        cell->key = -1;
+    }
+    if (cell->folder[0]) {
+        remove_empty(cell);
     }
 }
 
@@ -424,11 +452,6 @@ int paper_cell_run(struct paper_cell *cell, const struct cli *cli, const struct 
         .is_brief = 1,
     };
     cell->state = PAPER_RUNNING;
-    const int key = lock(cell);
-    if (key == -2) {
-        cell->state = PAPER_ELSEWHERE;
-        return CLI_DONE;
-    }
     oct_status status = prepare(cell);
     if (status != OCT_OK) {
         snprintf(run.reason, sizeof run.reason, "%s", oct_last_error());
@@ -456,10 +479,6 @@ int paper_cell_run(struct paper_cell *cell, const struct cli *cli, const struct 
         (cell->state == PAPER_FAILED && status != OCT_STATUS_IO && status != OCT_STATUS_NO_MEMORY);
     if (cell->folder[0] && has_ended && record.failure == OCT_OK) {
         remove_folder(cell->folder, 1);
-    }
-    unlock(cell, key);
-    if (cell->folder[0]) {
-        remove_empty(cell);
     }
     return training.refused;
 }

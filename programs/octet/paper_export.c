@@ -6,30 +6,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *state_name(const struct paper_cell *cell) {
-    switch (cell->state) {
+static const char *state_name(enum paper_state state, int is_begun) {
+    switch (state) {
     case PAPER_DONE:
         return "done";
     case PAPER_FAILED:
         return "failed";
     case PAPER_STOPPED:
         return "stopped";
-    case PAPER_ELSEWHERE:
-        return "elsewhere";
+    case PAPER_BUSY:
+        return "busy";
     default:
-        return cell->is_begun ? "begun" : "waiting";
+        return is_begun ? "begun" : "waiting";
     }
 }
 
 static double result_of(const struct paper_cell *cell, double value) {
     return cell->state == PAPER_DONE ? value : NAN;
-}
-
-static double share_sent(const struct paper_cell *cell) {
-    const struct paper_result *result = &cell->result;
-    return cell->state == PAPER_DONE && result->bytes_dense > 0
-               ? (double)(result->bytes_sent - result->bytes_final) / (double)result->bytes_dense
-               : NAN;
 }
 
 /* --- JSON ------------------------------------------------------------------------------------- */
@@ -62,7 +55,7 @@ static struct cli_json *cell_json(const struct paper_table *table, int r, int c,
     cli_json_real(object, "delta", paper_delta(table, r, c, s));
     cli_json_real(object, "mean", paper_ours(table, r, c, PAPER_MEAN));
     cli_json_real(object, "deviation", paper_deviation(table, r, c));
-    cli_json_text(object, "state", state_name(cell));
+    cli_json_text(object, "state", state_name(cell->state, cell->is_begun));
     cli_json_text(object, "reason", cell->state == PAPER_FAILED ? cell->reason : NULL);
     cli_json_real(object, "accuracy", result_of(cell, result->accuracy));
     cli_json_real(object, "accuracy_nodes", result_of(cell, result->accuracy_nodes));
@@ -71,7 +64,7 @@ static struct cli_json *cell_json(const struct paper_table *table, int r, int c,
     cli_json_int(object, "bytes_sent", (int64_t)result->bytes_sent);
     cli_json_int(object, "bytes_final", (int64_t)result->bytes_final);
     cli_json_int(object, "bytes_dense", (int64_t)result->bytes_dense);
-    cli_json_real(object, "sent_of_dense", share_sent(cell));
+    cli_json_real(object, "sent_of_dense", paper_sent(cell));
     cli_json_real(object, "samples_per_s", result_of(cell, result->samples_per_s));
     cli_json_real(object, "seconds", result_of(cell, result->seconds));
     cli_json_int(object, "epochs", result->epochs);
@@ -103,7 +96,7 @@ int paper_print_json(const struct paper_table *table, const struct cli *cli) {
                                      i % table->n_seeds));
         n_failed += cell->state == PAPER_FAILED;
         n_left += cell->state == PAPER_WAITING || cell->state == PAPER_STOPPED ||
-                  cell->state == PAPER_ELSEWHERE;
+                  cell->state == PAPER_BUSY;
     }
     cli_json_text(root, "name", table->name);
     cli_json_text(root, "title", table->title);
@@ -152,7 +145,7 @@ static void put_csv_line(FILE *out, const struct paper_table *table, int r, int 
     put_number(out, "%.2f", cell->paper);
     put_number(out, "%.4f", paper_ours(table, r, c, s));
     put_number(out, "%.4f", paper_delta(table, r, c, s));
-    fprintf(out, ",%s", state_name(cell));
+    fprintf(out, ",%s", state_name(cell->state, cell->is_begun));
     put_number(out, "%.4f", result_of(cell, result->accuracy));
     put_number(out, "%.4f", result_of(cell, result->accuracy_nodes));
     put_number(out, "%.6f", result_of(cell, result->loss));
@@ -221,24 +214,32 @@ static void put_md_heads(FILE *out, const struct paper_table *table) {
     fputc('\n', out);
 }
 
+/* "87.91", "87.91 ± 0.21", "87.91 (1 of 3)", or how it stands */
+static void put_md_ours(FILE *out, const struct paper_table *table, int r, int c) {
+    const enum paper_state state = paper_state_at(table, r, c);
+    const int n = paper_n_done(table, r, c);
+    if (state == PAPER_LEFT_OUT) {
+        fputs("  |", out);
+    } else if (state != PAPER_DONE) {
+        fprintf(out, " %s |", state_name(state, paper_cell_at(table, r, c, 0)->is_begun));
+    } else if (n < table->n_seeds) {
+        fprintf(out, " %.2f (%d of %d) |", paper_ours(table, r, c, PAPER_MEAN), n, table->n_seeds);
+    } else if (n > 1) {
+        fprintf(out, " %.2f ± %.2f |", paper_ours(table, r, c, PAPER_MEAN),
+                paper_deviation(table, r, c));
+    } else {
+        fprintf(out, " %.2f |", paper_ours(table, r, c, PAPER_MEAN));
+    }
+}
+
 static void put_md_row(FILE *out, const struct paper_table *table, int r) {
     fprintf(out, "| %d | %s |", table->rows[r].number, table->rows[r].title);
     for (int c = 0; c < table->n_columns; c++) {
-        const struct paper_cell *cell = paper_cell_at(table, r, c, 0);
-        const double ours = paper_ours(table, r, c, PAPER_MEAN);
-        const double deviation = paper_deviation(table, r, c);
-        const int has_failed = paper_state_at(table, r, c) == PAPER_FAILED; /* any of its seeds */
+        const struct paper_cell *cell = paper_done_at(table, r, c);
         if (!paper_column_is_in(table, c)) {
             continue;
         }
-        if (isfinite(ours) && isfinite(deviation)) {
-            fprintf(out, " %.2f ± %.2f |", ours, deviation);
-        } else {
-            put_md(out, ours, "%.2f",
-                   cell->state == PAPER_LEFT_OUT ? ""
-                   : has_failed                  ? "failed"
-                                                 : state_name(cell));
-        }
+        put_md_ours(out, table, r, c);
         if (table->against == PAPER_AGAINST_PAPER) {
             put_md(out, cell->state == PAPER_LEFT_OUT ? NAN : cell->paper, "%.2f", "");
         }
@@ -246,7 +247,7 @@ static void put_md_row(FILE *out, const struct paper_table *table, int r) {
             put_md(out, paper_delta(table, r, c, PAPER_MEAN), "%+.2f", "");
         }
         if (table->against == PAPER_AGAINST_FIRST) {
-            put_md(out, 1 / share_sent(cell), "1/%.3g", "");
+            put_md(out, 1 / paper_sent(cell), "1/%.3g", "");
         }
     }
     fputc('\n', out);

@@ -217,7 +217,7 @@ void paper_screen_ended(struct paper_screen *screen) {
         screen->expected_ended += cell->expected_s;
         screen->taken += seconds;
     }
-    if (cell->state != PAPER_STOPPED && cell->state != PAPER_ELSEWHERE) {
+    if (cell->state != PAPER_STOPPED) {
         screen->n_ended++;
     }
     if (cli_progress_is_live()) {
@@ -239,7 +239,11 @@ void paper_screen_ended(struct paper_screen *screen) {
         cli_progress_say("%s: failed: %s", cell->label, cell->reason);
     } else if (cell->state == PAPER_STOPPED) {
         cli_progress_say("%s: stopped", cell->label);
-    } else if (cell->state == PAPER_ELSEWHERE) {
+    }
+}
+
+void paper_screen_busy(const struct paper_cell *cell) {
+    if (!cli_progress_is_live()) { /* the table shows it */
         cli_progress_say("%s: another octet paper is at this cell", cell->label);
     }
 }

@@ -240,12 +240,14 @@ static int select_rows(const struct paper_table *table, const struct cli *cli, c
 
 int paper_table_repeat(struct paper_table *table, const struct cli *cli, const char *seeds) {
     enum { MOST = 100 };
+    const double largest = oct_option_find("seed")->most;
     table->seeds = cli_alloc(MOST * sizeof *table->seeds);
     int n = 0;
     for (const char *at = seeds; *at || n == 0;) {
         long long from, to;
-        if (!cut_range(&at, &from, &to) || from < 0) {
-            return cli_usage(cli, "--seeds is '%.60s', expected numbers as in 1-3", seeds);
+        if (!cut_range(&at, &from, &to) || from < 0 || (double)to > largest) {
+            return cli_usage(cli, "--seeds is '%.60s', expected numbers as in 1-3, to %.0f", seeds,
+                             largest);
         }
         if (to - from >= MOST - n) {
             return cli_usage(cli, "--seeds is '%.60s': that is more than %d", seeds, MOST);
@@ -322,7 +324,7 @@ int paper_table_select(struct paper_table *table, const struct cli *cli, const c
 
 enum paper_state paper_state_at(const struct paper_table *table, int row, int column) {
     static const enum paper_state order[] = {PAPER_FAILED, PAPER_DONE, PAPER_STOPPED, PAPER_RUNNING,
-                                             PAPER_ELSEWHERE};
+                                             PAPER_BUSY};
     for (size_t i = 0; i < CLI_COUNT_OF(order); i++) {
         for (int s = 0; s < table->n_seeds; s++) {
             if (paper_cell_at(table, row, column, s)->state == order[i]) {
@@ -333,17 +335,22 @@ enum paper_state paper_state_at(const struct paper_table *table, int row, int co
     return paper_cell_at(table, row, column, 0)->state;
 }
 
-static double mean_of(const struct paper_table *table, int row, int column) {
-    double sum = 0;
+int paper_n_done(const struct paper_table *table, int row, int column) {
     int n = 0;
     for (int s = 0; s < table->n_seeds; s++) {
-        const struct paper_cell *cell = paper_cell_at(table, row, column, s);
-        if (cell->state == PAPER_DONE) {
-            sum += cell->result.accuracy_nodes;
-            n++;
-        }
+        n += paper_cell_at(table, row, column, s)->state == PAPER_DONE;
     }
-    return n > 0 && paper_state_at(table, row, column) == PAPER_DONE ? sum / n : NAN;
+    return n;
+}
+
+static double mean_of(const struct paper_table *table, int row, int column) {
+    double sum = 0;
+    for (int s = 0; s < table->n_seeds; s++) {
+        const struct paper_cell *cell = paper_cell_at(table, row, column, s);
+        sum += cell->state == PAPER_DONE ? cell->result.accuracy_nodes : 0;
+    }
+    return paper_state_at(table, row, column) == PAPER_DONE ? sum / paper_n_done(table, row, column)
+                                                            : NAN;
 }
 
 double paper_ours(const struct paper_table *table, int row, int column, int seed) {
@@ -368,14 +375,51 @@ double paper_deviation(const struct paper_table *table, int row, int column) {
     return n > 1 ? sqrt(sum / (n - 1)) : NAN;
 }
 
-double paper_delta(const struct paper_table *table, int row, int column, int seed) {
-    double other = NAN;
-    if (table->against == PAPER_AGAINST_PAPER) {
-        other = paper_cell_at(table, row, column, 0)->paper;
-    } else if (table->against == PAPER_AGAINST_FIRST && column > 0) {
-        other = paper_ours(table, row, 0, seed);
+double paper_difference(const struct paper_table *table, int row, int column, int other) {
+    double sum = 0;
+    int n = 0;
+    for (int s = 0; s < table->n_seeds; s++) {
+        const double seeds = paper_ours(table, row, column, s) - paper_ours(table, row, other, s);
+        if (isfinite(seeds)) {
+            sum += seeds;
+            n++;
+        }
     }
-    return paper_ours(table, row, column, seed) - other;
+    return n > 0 && paper_state_at(table, row, column) == PAPER_DONE &&
+                   paper_state_at(table, row, other) == PAPER_DONE
+               ? sum / n
+               : NAN;
+}
+
+double paper_delta(const struct paper_table *table, int row, int column, int seed) {
+    const double ours = paper_ours(table, row, column, seed);
+    if (table->against == PAPER_AGAINST_PAPER) {
+        return ours - paper_cell_at(table, row, column, 0)->paper;
+    }
+    if (table->against == PAPER_AGAINST_NOTHING || column == 0) {
+        return NAN;
+    }
+    return seed == PAPER_MEAN ? paper_difference(table, row, column, 0)
+                              : ours - paper_ours(table, row, 0, seed);
+}
+
+const struct paper_cell *paper_done_at(const struct paper_table *table, int row, int column) {
+    int s = 0;
+    while (s < table->n_seeds - 1 && paper_cell_at(table, row, column, s)->state != PAPER_DONE) {
+        s++;
+    }
+    return paper_cell_at(table, row, column, s);
+}
+
+double paper_sent(const struct paper_cell *cell) {
+    const struct paper_result *result = &cell->result;
+    if (cell->state != PAPER_DONE || result->bytes_dense == 0) {
+        return NAN;
+    }
+    /* bytes_dense is of the messages that there were */
+    const double every = strtod(oct_config_get(cell->config, "gossip-every"), NULL);
+    return (double)(result->bytes_sent - result->bytes_final) /
+           ((double)result->bytes_dense * (every > 1 ? every : 1));
 }
 
 int paper_column_fp32(const struct paper_table *table, int column) {

@@ -7,7 +7,8 @@
  *       1  dense, skew 0     90.31  90.56  -0.25   90.40  90.57  -0.17
  *
  * With less room the paper's numbers go, which ours and the difference imply; with less still the
- * differences. Of several seeds ours is the mean, and its standard deviation, "dev", stands beside it.
+ * differences. Of several seeds ours is the mean, and its standard deviation, "dev", stands beside it, or
+ * how many of them are done.
  */
 #include "paper.h"
 
@@ -166,24 +167,12 @@ static struct cli_text signed_points(double x) {
     return out;
 }
 
-/* Seeds differ by next to nothing in what they send. */
-static struct cli_text share_sent(const struct paper_table *table, int row, int column) {
+static struct cli_text share_text(double share) {
     struct cli_text out = {""};
-    int seed = 0;
-    while (seed < table->n_seeds - 1 &&
-           paper_cell_at(table, row, column, seed)->state != PAPER_DONE) {
-        seed++;
-    }
-    const struct paper_cell *cell = paper_cell_at(table, row, column, seed);
-    const struct paper_result *result = &cell->result;
-    if (cell->state == PAPER_DONE && result->bytes_dense > 0) {
-        const double share =
-            (double)(result->bytes_sent - result->bytes_final) / (double)result->bytes_dense;
-        if (share > 0 && share < 0.95) {
-            snprintf(out.text, sizeof out.text, 1 / share >= 100 ? "1/%.0f" : "1/%.1f", 1 / share);
-        } else {
-            snprintf(out.text, sizeof out.text, "%.2f", share);
-        }
+    if (share > 0 && share < 0.95) {
+        snprintf(out.text, sizeof out.text, 1 / share >= 100 ? "1/%.0f" : "1/%.1f", 1 / share);
+    } else if (isfinite(share)) {
+        snprintf(out.text, sizeof out.text, "%.2f", share);
     }
     return out;
 }
@@ -191,17 +180,15 @@ static struct cli_text share_sent(const struct paper_table *table, int row, int 
 static int is_running(const struct paper_table *table, int row, int column,
                       const struct paper_cell *running) {
     const struct paper_cell *first = paper_cell_at(table, row, column, 0);
-    return running >= first && running < first + table->n_seeds;
+    return running && running >= first && running < first + table->n_seeds;
 }
 
 /* How much of all its seeds is done, while one of them runs. */
-static struct cli_text share_text(const struct paper_table *table, int row, int column,
-                                  double share) {
+static struct cli_text progress_text(const struct paper_table *table, int row, int column,
+                                     double share) {
     struct cli_text out = {""};
-    for (int s = 0; s < table->n_seeds; s++) {
-        share += paper_cell_at(table, row, column, s)->state == PAPER_DONE;
-    }
-    snprintf(out.text, sizeof out.text, "%.0f %%", 100 * share / table->n_seeds);
+    snprintf(out.text, sizeof out.text, "%.0f %%",
+             100 * (paper_n_done(table, row, column) + share) / table->n_seeds);
     return out;
 }
 
@@ -209,7 +196,7 @@ static struct cli_text ours_text(const struct paper_table *table, int row, int c
                                  const struct paper_cell *running, double share) {
     struct cli_text out = {""};
     if (is_running(table, row, column, running)) {
-        return share_text(table, row, column, share);
+        return progress_text(table, row, column, share);
     }
     switch (paper_state_at(table, row, column)) {
     case PAPER_DONE:
@@ -220,7 +207,7 @@ static struct cli_text ours_text(const struct paper_table *table, int row, int c
     case PAPER_STOPPED:
         snprintf(out.text, sizeof out.text, "half");
         break;
-    case PAPER_ELSEWHERE:
+    case PAPER_BUSY:
         snprintf(out.text, sizeof out.text, "busy");
         break;
     case PAPER_WAITING:
@@ -233,21 +220,32 @@ static struct cli_text ours_text(const struct paper_table *table, int row, int c
     return out;
 }
 
+/* Or, of a mean over fewer seeds than there are, over how many. */
+static struct cli_text deviation_text(const struct paper_table *table, int row, int column) {
+    const int n = paper_n_done(table, row, column);
+    struct cli_text out = {""};
+    if (paper_state_at(table, row, column) == PAPER_DONE && n < table->n_seeds) {
+        snprintf(out.text, sizeof out.text, "%d/%d", n, table->n_seeds);
+    } else if (n > 1) {
+        out = cli_decimals(paper_deviation(table, row, column), 2);
+    }
+    return out;
+}
+
 static struct cli_text part_text(const struct paper_table *table, int row, int column,
                                  enum part part, const struct paper_cell *running, double share) {
-    const double paper = paper_cell_at(table, row, column, 0)->paper,
-                 deviation = paper_deviation(table, row, column);
+    const double paper = paper_cell_at(table, row, column, 0)->paper;
     switch (part) {
     case OURS:
         return ours_text(table, row, column, running, share);
     case DEVIATION:
-        return isfinite(deviation) ? cli_decimals(deviation, 2) : (struct cli_text){""};
+        return deviation_text(table, row, column);
     case PAPER:
         return isfinite(paper) ? cli_decimals(paper, 2) : (struct cli_text){""};
     case DELTA:
         return signed_points(paper_delta(table, row, column, PAPER_MEAN));
     case SENT:
-        return share_sent(table, row, column);
+        return share_text(paper_sent(paper_done_at(table, row, column)));
     default:
         return (struct cli_text){""};
     }
@@ -368,8 +366,7 @@ static double cost_of(const struct paper_table *table, int row, int column, int 
     const int fp32 = paper_column_fp32(table, column);
     return is_paper ? paper_cell_at(table, row, column, 0)->paper -
                           paper_cell_at(table, row, fp32, 0)->paper
-                    : paper_ours(table, row, column, PAPER_MEAN) -
-                          paper_ours(table, row, fp32, PAPER_MEAN);
+                    : paper_difference(table, row, column, fp32);
 }
 
 /* Nonzero when some row has both of ours in this column of int8. */
@@ -482,7 +479,7 @@ static void print_failures(const struct paper_table *table) {
             char text[640];
             snprintf(text, sizeof text, "%s failed: %s", cell->label, cell->reason);
             cli_wrap(stdout, text, 0, 2, cli_width(stdout, 100));
-        } else if (cell->state == PAPER_ELSEWHERE) {
+        } else if (cell->state == PAPER_BUSY) {
             printf("%s: another octet paper is at this cell\n", cell->label);
         }
     }

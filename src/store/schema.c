@@ -116,6 +116,27 @@ static const char *const scripts[VERSION] = {
     " PRIMARY KEY (run, node, label)) WITHOUT ROWID;",
 };
 
+/* Of ours no table is virtual, and no column computes its values: reading them would run what a stranger
+ * has written. (In this order: to list the columns of a virtual table is to run its module.) */
+static oct_status refuse_code(struct oct_runs *runs) {
+    static const char *const counts[] = {
+        "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND rootpage = 0",
+        "SELECT count(*) FROM sqlite_master AS thing, pragma_table_xinfo(thing.name) AS c "
+        "WHERE thing.type = 'table' AND c.hidden > 1"};
+    for (int i = 0; i < 2; i++) {
+        int64_t n;
+        OCT_TRY(oct__runs_number(runs, &n, counts[i]));
+        if (n > 0) {
+            OCT_FAIL(CORRUPT,
+                     "%s: is no database that Octet made (%s); use another file with --db FILE, or "
+                     "none with --db none",
+                     oct__runs_shown(runs),
+                     i == 0 ? "a table of it is virtual" : "a column of it computes its values");
+        }
+    }
+    return OCT_OK;
+}
+
 /* What version the file has; 0: there is nothing in it yet. Refuses what is not ours. */
 static oct_status inspect(struct oct_runs *runs, int *out) {
     int64_t application, version, n_things;
@@ -144,19 +165,8 @@ static oct_status inspect(struct oct_runs *runs, int *out) {
                  "a new one, or use another with --db FILE",
                  oct__runs_shown(runs), (long long)version);
     }
-    int64_t n_computed; /* columns whose expressions would run when they are read: none of ours */
-    OCT_TRY(oct__runs_number(runs, &n_computed,
-                             "SELECT count(*) FROM sqlite_master AS thing, "
-                             "pragma_table_xinfo(thing.name) AS c "
-                             "WHERE thing.type = 'table' AND c.hidden > 1"));
-    if (n_computed > 0) {
-        OCT_FAIL(CORRUPT,
-                 "%s: is no database that Octet made (a column of it computes its values); use "
-                 "another file with --db FILE, or none with --db none",
-                 oct__runs_shown(runs));
-    }
     *out = (int)version;
-    return OCT_OK;
+    return refuse_code(runs);
 }
 
 /* In one transaction, so that a process that makes the tables just now is seen before or after it

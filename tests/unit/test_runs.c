@@ -369,6 +369,14 @@ static void other_files(void **state) {
     sqlite3_close(db);
     expect_refused("computes.db", OCT_STATUS_CORRUPT, "a column of it computes");
 
+    /* A table of a module, which would run as soon as anybody asks for its columns. */
+    oct_runs_close(open_runs("virtual.db"));
+    assert_int_equal(sqlite3_open(scratch_at(folder, "virtual.db"), &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "CREATE VIRTUAL TABLE words USING fts5(a)", NULL, NULL, NULL),
+                     SQLITE_OK);
+    sqlite3_close(db);
+    expect_refused("virtual.db", OCT_STATUS_CORRUPT, "a table of it is virtual");
+
     /* Somebody changed its tables. */
     struct oct_runs *runs = open_runs("changed.db");
     struct oct_run run;
