@@ -6,12 +6,22 @@
 
 #include "train/runfile.h"
 
+/* Whether the option's value is there to be read. Momentum that nobody has set is found by an experiment on
+ * the graph, for which a thousand nodes need half a minute here, and eight as long as a hundred files. */
+static int is_at_hand(const struct oct_config *config, const struct oct_option *option) {
+    return strcmp(option->name, "momentum") != 0 || oct_config_is_set(config, option->name);
+}
+
 /* Every value of `config` can be set again, so nothing half-read got in. */
 static void check_values(const struct oct_config *config) {
     struct oct_config *again = NULL;
     FUZZ_CHECK(oct_config_copy(config, &again) == OCT_OK);
     const struct oct_option *option;
     for (int i = 0; (option = oct_option_at(i)) != NULL; i++) {
+        if (!is_at_hand(config, option)) {
+            FUZZ_CHECK(!oct_config_is_set(again, option->name));
+            continue;
+        }
         const char *value = oct_config_get(config, option->name);
         FUZZ_CHECK(strcmp(oct_config_get(again, option->name), value) == 0);
         FUZZ_CHECK(!strpbrk(value, "\n\r\t\x1b"));
@@ -46,8 +56,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     for (int i = 0; status != OCT_OK && (option = oct_option_at(i)) != NULL; i++) {
         FUZZ_CHECK(oct_config_is_set(config, option->name) ==
                    oct_config_is_set(plain, option->name));
-        FUZZ_CHECK(
-            strcmp(oct_config_get(config, option->name), oct_config_get(plain, option->name)) == 0);
+        FUZZ_CHECK(!is_at_hand(config, option) || strcmp(oct_config_get(config, option->name),
+                                                         oct_config_get(plain, option->name)) == 0);
     }
     oct_config_destroy(config);
     oct_config_destroy(plain);
