@@ -143,9 +143,25 @@ static void list_row(struct cli_table *table, const struct paper_csv *index, int
                    is_absent ? paper_csv_at(index, i, "note") : full->reason);
 }
 
+/* The list has no cells to choose from. */
+static int refuse_without_name(const struct cli *cli) {
+    static const char *const names[] = {"rows", "columns", "seeds", "again", "dry-run"};
+    for (size_t i = 0; i < CLI_COUNT_OF(names); i++) {
+        if (cli_own(cli, names[i])) {
+            return cli_usage(cli, "--%s needs a table, as in octet paper table2 --%s%s", names[i],
+                             names[i], i < 3 ? " LIST" : "");
+        }
+    }
+    return CLI_DONE;
+}
+
 static int list_experiments(const struct cli *cli) {
     struct paper_csv index;
     struct cli_table table;
+    const int refused = refuse_without_name(cli);
+    if (refused != CLI_DONE) {
+        return refused;
+    }
     struct cli_json *list = cli->json ? cli_json_array() : NULL;
     cli_progress_note("looking how fast this machine is");
     const double speed = paper_speed();

@@ -240,25 +240,24 @@ static int select_rows(const struct paper_table *table, const struct cli *cli, c
 
 int paper_table_repeat(struct paper_table *table, const struct cli *cli, const char *seeds) {
     enum { MOST = 100 };
-    const double largest = oct_option_find("seed")->most;
     table->seeds = cli_alloc(MOST * sizeof *table->seeds);
     int n = 0;
     for (const char *at = seeds; *at || n == 0;) {
         long long from, to;
-        if (!cut_range(&at, &from, &to) || from < 0 || (double)to > largest) {
-            return cli_usage(cli, "--seeds is '%.60s', expected numbers as in 1-3, to %.0f", seeds,
-                             largest);
+        if (!cut_range(&at, &from, &to) || from < 0) {
+            return cli_usage(cli, "--seeds is '%.60s', expected numbers as in 1-3 or 1,5", seeds);
         }
         if (to - from >= MOST - n) {
             return cli_usage(cli, "--seeds is '%.60s': that is more than %d", seeds, MOST);
         }
-        for (; from <= to; from++) {
+        for (long long k = 0; k <= to - from;
+             k++) { /* what is too large for a seed, its option says */
             int is_new = 1;
             for (int i = 0; i < n; i++) {
-                is_new = is_new && table->seeds[i] != from;
+                is_new = is_new && table->seeds[i] != from + k;
             }
             if (is_new) {
-                table->seeds[n++] = from;
+                table->seeds[n++] = from + k;
             }
         }
     }

@@ -265,7 +265,7 @@ with tempfile.TemporaryDirectory() as state:
         done = octet(*several, "--lr", "1e6", "--db", "none", env=env)
         equal(done.code, 1, "--seeds, runs that fail: exit", done)
         contains(done.out, "fails", "--seeds: a cell of which a run fails has no mean")
-        # Seed 2 of int8 is another process's: the mean is of two seeds, and so is what int8 costs.
+        # Seed 5 of int8 is another process's: its mean is of seed 1 alone, and so is what int8 costs.
         path = os.path.join(state, "octet/paper/table2/short/r1")
         os.makedirs(path)
         with open(os.path.join(path, "choco-int8-seed5.lock"), "w", encoding="utf-8") as file:
@@ -280,11 +280,15 @@ with tempfile.TemporaryDirectory() as state:
             check(shown and abs(float(shown.group(1)) - (ours[0] - fp32)) < 0.006, "--seeds: what int8 costs is of seeds that both have", done)
             done = octet(*several[:-1], "1,5", "--md", "-", env=env)
             contains(done.out, f"{ours[0]:.2f} (1 of 2)", "--seeds, one of them busy: in Markdown")
-        for given, piece in ((["--seeds", "3-1"], "as in 1-3"), (["--seeds", "9223372036854775807"], "as in 1-3"), (["--seeds", "1-1000"], "more than 100"),
+        for given, piece in ((["--seeds", "3-1"], "as in 1-3"), (["--seeds", "9223372036854775807"], "from 0 to 9007199254740992"),
+                             (["--seeds", "9223372036854775808"], "as in 1-3"), (["--seeds", "1-1000"], "more than 100"),
                              (["--seeds", "1-2", "--seed", "1"], "leave --seed out")):
             done = octet(*table, *given, env=env)
             equal(done.code, 2, f"{given}: exit")
             contains(done.err, piece, f"{given}: what is wrong")
+        done = octet("paper", "--seeds", "1-2", env=env)
+        equal(done.code, 2, "--seeds without a table: exit")
+        contains(done.err, "--seeds needs a table", "--seeds without a table: what is wrong")
         done = octet("paper", "fig4", "--seeds", "1-2", env=env)
         equal(done.code, 2, "fig4 --seeds: exit")
         contains(done.err, "--seeds is for tables", "fig4 --seeds: what is wrong")
