@@ -125,6 +125,9 @@ static void describe_gossip(const struct oct_config *config, char *text, size_t 
     if (strcmp(text_of(config, "own-momentum"), "0") != 0) {
         add(text, bytes, " and %s of a node's own", text_of(config, "own-momentum"));
     }
+    if (strcmp(text_of(config, "clip-gradient"), "0") != 0) {
+        add(text, bytes, ", gradients up to %s", text_of(config, "clip-gradient"));
+    }
     const long n_final = number_of(config, "final-gossip");
     if (cli_talks(config) && n_final > 0) {
         add(text, bytes, "; then %ld round%s without training", n_final, n_final == 1 ? "" : "s");

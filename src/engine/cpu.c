@@ -82,6 +82,7 @@ static oct_status cpu_prepare(struct oct__engine *engine, enum oct__op op,
     oct__cpu_quant_scratch(op, form, args, plan);
     oct__cpu_norm_u8_scratch(op, form, args, plan);
     oct__cpu_packet_scratch(op, form, args, plan);
+    oct__cpu_rows_scratch(op, form, args, plan);
     return OCT_OK;
 }
 
@@ -141,6 +142,7 @@ static oct__op_fn *const operations[OCT_OP_COUNT] = {
     [OCT_OP_GRAD_MASK] = oct__cpu_grad_mask,
     [OCT_OP_QUANT_COUNT] = oct__cpu_quant_count,
     [OCT_OP_LOSS] = oct__cpu_loss,
+    [OCT_OP_CLIP] = oct__cpu_clip,
     [OCT_OP_SGD] = oct__cpu_sgd,
     [OCT_OP_DIFFERENCE] = oct__cpu_difference,
     [OCT_OP_AXPY] = oct__cpu_axpy,

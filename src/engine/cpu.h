@@ -111,7 +111,11 @@ oct__op_fn oct__cpu_batch, oct__cpu_relu, oct__cpu_relu_grad, oct__cpu_add, oct_
     oct__cpu_nonfinite;
 
 /* cpu_rows.c: the optimizer's and gossip's operations on rows of parameters */
-oct__op_fn oct__cpu_sgd, oct__cpu_difference, oct__cpu_axpy, oct__cpu_settle, oct__cpu_mean;
+oct__op_fn oct__cpu_clip, oct__cpu_sgd, oct__cpu_difference, oct__cpu_axpy, oct__cpu_settle,
+    oct__cpu_mean;
+
+void oct__cpu_rows_scratch(enum oct__op op, const struct oct__lane_form *form,
+                           const struct oct__args *args, struct oct__plan *plan);
 
 /* cpu_pool.c */
 oct__op_fn oct__cpu_max_pool, oct__cpu_max_pool_grad, oct__cpu_avg_pool, oct__cpu_avg_pool_grad;

@@ -4,10 +4,12 @@
  * A row is hundreds of thousands of elements, each on its own, so threads share it in pieces. The
  * pieces' size does not matter to the result.
  */
+#include <math.h>
+
 #include "engine/cpu.h"
 #include "kernels/kernels.h"
 
-#define PIECE 16384
+#define PIECE OCT_CLIP_PIECE
 
 /* Elements first … first + n - 1 of a node's row, or of every node's. */
 struct piece {
@@ -54,6 +56,61 @@ static float *at(const struct piece *p, int operand) {
     return (float *)((char *)t->at + p->node * t->stride) + p->first;
 }
 
+/* --- the optimizer ---------------------------------------------------------------------------- */
+
+static size_t n_pieces(const struct oct__tensor *row) {
+    return (oct__tensor_count(row) + PIECE - 1) / PIECE;
+}
+
+void oct__cpu_rows_scratch(enum oct__op op, const struct oct__lane_form *form,
+                           const struct oct__args *args, struct oct__plan *plan) {
+    if (op == OCT_OP_CLIP) {
+        plan->shared_bytes = (size_t)form->n_nodes * n_pieces(&args->t[0]) * sizeof(double);
+    }
+}
+
+/* The sums of squares of a node's pieces. */
+static double *squares_of(const struct piece *p) {
+    return (double *)p->lane->shared_scratch + p->node * n_pieces(&p->args->t[0]);
+}
+
+/* In the order that engine.h sets for all engines. */
+static void square_piece(const struct piece *p) {
+    const float *x = at(p, 0);
+    double sums[OCT_CLIP_LANES] = {0.0};
+    for (size_t i = 0; i < p->n; i += OCT_CLIP_LANES) {
+        const size_t left = p->n - i, n = left < OCT_CLIP_LANES ? left : OCT_CLIP_LANES;
+        for (size_t j = 0; j < n; j++) {
+            sums[j] += (double)x[i + j] * (double)x[i + j];
+        }
+    }
+    for (size_t half = OCT_CLIP_LANES / 2; half > 0; half /= 2) {
+        for (size_t j = 0; j < half; j++) {
+            sums[j] += sums[j + half];
+        }
+    }
+    squares_of(p)[p->first / PIECE] = sums[0];
+}
+
+/* Every piece finds the norm for itself. One that is not finite is left alone: what made it so is
+ * looked for, and named, at the end of the step. */
+static void clip_piece(const struct piece *p) {
+    const double *squares = squares_of(p), limit = (double)p->args->attr.clip.norm;
+    double sum = 0.0;
+    for (size_t i = 0; i < n_pieces(&p->args->t[0]); i++) {
+        sum += squares[i];
+    }
+    const double norm = sqrt(sum);
+    if (norm > limit && isfinite(norm)) {
+        oct__kernels()->divide_f32(p->n, at(p, 0), (float)(norm / limit), at(p, 0));
+    }
+}
+
+oct_status oct__cpu_clip(const struct oct__lane *lane, const struct oct__args *args) {
+    OCT_TRY(each_piece(lane, args, 0, square_piece));
+    return each_piece(lane, args, 0, clip_piece);
+}
+
 static void sgd_piece(const struct piece *p) {
     const float rate = p->lane->learning_rate;
     const float beta = p->args->attr.sgd.beta, decay = p->args->attr.sgd.decay;
@@ -68,6 +125,8 @@ static void sgd_piece(const struct piece *p) {
 oct_status oct__cpu_sgd(const struct oct__lane *lane, const struct oct__args *args) {
     return each_piece(lane, args, 0, sgd_piece);
 }
+
+/* --- gossip ------------------------------------------------------------------------------------ */
 
 static void difference_piece(const struct piece *p) {
     oct__kernels()->difference_f32(p->n, at(p, 0), at(p, 1), at(p, 2));

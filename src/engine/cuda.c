@@ -33,7 +33,7 @@ static oct_status cuda_prepare(struct oct__engine *engine, enum oct__op op,
         oct__cuda_simple_scratch,     oct__cuda_packet_scratch,  oct__cuda_norm_scratch,
         oct__cuda_range_scratch,      oct__cuda_quant_scratch,   oct__cuda_params_scratch,
         oct__cuda_quant_grad_scratch, oct__cuda_norm_u8_scratch, oct__cuda_wgrad_f32_scratch,
-        oct__cuda_wgrad_u8_scratch,
+        oct__cuda_wgrad_u8_scratch,   oct__cuda_rows_scratch,
     };
     (void)engine;
     for (size_t i = 0; i < OCT_COUNT_OF(groups); i++) {
@@ -97,6 +97,7 @@ static oct__op_fn *const operations[OCT_OP_COUNT] = {
     [OCT_OP_GRAD_MASK] = oct__cuda_grad_mask,
     [OCT_OP_QUANT_COUNT] = oct__cuda_quant_count,
     [OCT_OP_LOSS] = oct__cuda_loss,
+    [OCT_OP_CLIP] = oct__cuda_clip,
     [OCT_OP_SGD] = oct__cuda_sgd,
     [OCT_OP_PACK] = oct__cuda_pack,
     [OCT_OP_FOLD] = oct__cuda_fold,

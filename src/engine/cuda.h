@@ -100,7 +100,8 @@ oct__op_fn oct__cuda_batch, oct__cuda_relu, oct__cuda_relu_grad, oct__cuda_add, 
     oct__cuda_loss, oct__cuda_nonfinite;
 
 /* cuda/rows.cu: the optimizer's and gossip's operations on rows of parameters */
-oct__op_fn oct__cuda_sgd, oct__cuda_difference, oct__cuda_axpy, oct__cuda_settle, oct__cuda_mean;
+oct__op_fn oct__cuda_clip, oct__cuda_sgd, oct__cuda_difference, oct__cuda_axpy, oct__cuda_settle,
+    oct__cuda_mean;
 
 /* cuda/packet.cu: compressed rows */
 oct__op_fn oct__cuda_pack, oct__cuda_fold;
@@ -136,6 +137,6 @@ typedef size_t oct__cuda_scratch_fn(enum oct__op op, const struct oct__lane_form
 oct__cuda_scratch_fn oct__cuda_simple_scratch, oct__cuda_packet_scratch, oct__cuda_norm_scratch,
     oct__cuda_range_scratch, oct__cuda_quant_scratch, oct__cuda_params_scratch,
     oct__cuda_quant_grad_scratch, oct__cuda_norm_u8_scratch, oct__cuda_wgrad_f32_scratch,
-    oct__cuda_wgrad_u8_scratch;
+    oct__cuda_wgrad_u8_scratch, oct__cuda_rows_scratch;
 
 #endif

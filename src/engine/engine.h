@@ -109,6 +109,12 @@ struct oct__quant_attr {
 struct oct__packet_form; /* engine/packet.h */
 struct oct__share;
 
+/* A norm is the same on every engine, to the bit: CLIP sums squares up in double, and so many elements
+ * after each other make a sum of their own, element i in one of OCT_CLIP_LANES by i modulo them, of which
+ * the second half is then added to the first until one is left. These sums are added in order. */
+#define OCT_CLIP_PIECE 16384
+#define OCT_CLIP_LANES 256
+
 union oct__attr {
     struct oct__conv_attr {
         int kernel, stride, pad, groups;
@@ -130,6 +136,9 @@ union oct__attr {
     struct {
         float rate;
     } dropout;
+    struct {
+        float norm;
+    } clip;
     struct {
         float beta, decay;
         int is_global; /* SETTLE brings the momentum up to date, after gossip, */

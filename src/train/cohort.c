@@ -146,6 +146,7 @@ static oct_status make_programs(struct oct__cohort *cohort) {
         .dataset_images = oct__cohort_table(c->train, together ? c->n_nodes : 1, c->batch),
         .dataset_height = c->train->height,
         .dataset_width = c->train->width,
+        .clip = c->clip,
         .beta = c->beta,
         .decay = c->decay,
         .is_global = c->is_global,

@@ -50,6 +50,7 @@ enum oct__work oct__work_of(enum oct__op op) {
     case OCT_OP_WEIGHT_QUANTIZE:
     case OCT_OP_VECTOR_QUANTIZE:
         return OCT_WORK_PARAMETERS;
+    case OCT_OP_CLIP:
     case OCT_OP_SGD:
     case OCT_OP_SETTLE:
         return OCT_WORK_UPDATE;

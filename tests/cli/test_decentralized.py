@@ -239,6 +239,18 @@ again = octet_json("train", *NET[:6], "--threads", "2", "--epochs", "1", "--quie
 plain = octet_json("train", *NET[:6], "--threads", "1", "--epochs", "1", "--quiet")
 equal(again["model_sha256"], steady["model_sha256"], "--own-momentum: two threads, the same model")
 check(steady["model_sha256"] != plain["model_sha256"], "--own-momentum 0.6 is another run than 0")
+
+shorter = octet_json("train", *NET[:6], "--threads", "1", "--epochs", "1", "--quiet", "--clip-gradient", "0.5")
+again = octet_json("train", *NET[:6], "--threads", "2", "--epochs", "1", "--quiet", "--clip-gradient", "0.5")
+equal(again["model_sha256"], shorter["model_sha256"], "--clip-gradient: two threads, the same model")
+check(shorter["model_sha256"] != plain["model_sha256"], "--clip-gradient 0.5 is another run than 0")
+never = octet_json("train", *NET[:6], "--threads", "1", "--epochs", "1", "--quiet", "--clip-gradient", "1e9")
+equal(never["model_sha256"], plain["model_sha256"], "--clip-gradient that nothing reaches: the same model as without")
+done = octet("train", *NET[:6], "--epochs", "1", "--clip-gradient", "0.5")
+contains(done.err + done.out, "gradients up to 0.5", "--clip-gradient: the opening")
+done = octet("train", *NET[:6], "--clip-gradient", "-1")
+equal(done.code, 2, "--clip-gradient -1: exit", done)
+
 done = octet("train", *NET[:6], "--epochs", "1", "--own-momentum", "0.6")
 contains(done.err + done.out, "momentum qgm and 0.6 of a node's own", "--own-momentum: the opening")
 done = octet("train", *NET[:6], "--own-momentum", "0.6", "--momentum", "local")

@@ -363,6 +363,10 @@ static void describe(struct call *call, enum oct__op op, struct dice *dice) {
         a->t[2] = a->t[3] = f32(n, 1, 1, 1);
         a->t[4] = dice_below(dice, 2) ? a->t[0] : absent;
         break;
+    case OCT_OP_CLIP: /* of several pieces; their norm is 50 to 250 */
+        a->t[0] = vector(n * 5000 + dice_below(dice, 5));
+        a->attr.clip.norm = (float[]){1e-3F, 40.0F, 1e6F}[dice_below(dice, 3)];
+        break;
     case OCT_OP_SGD: /* longer than the pieces that threads share */
         a->t[0] = a->t[1] = a->t[2] = vector(n * 1000);
         a->attr.sgd.beta = 0.9F;

@@ -252,8 +252,41 @@ static void run(enum oct__op op, struct oct__args *args, int n, float rate, floa
     }
     EXPECT_OK(oct__engine_prepare(engine, op, &lane.form, args, &plan));
     args->handle = plan.handle;
+    lane.shared_scratch = malloc(plan.shared_bytes + 1);
+    assert_non_null(lane.shared_scratch);
     EXPECT_OK(oct__engine_run(&lane, op, args));
+    free(lane.shared_scratch);
     oct__engine_release(engine, op, plan.handle);
+}
+
+static void clip(void **state) {
+    (void)state;
+    float gradient[2] = {3.0F, -4.0F}, row[40000];
+    struct oct__args args = {.attr.clip = {.norm = 5.0F}};
+    run(OCT_OP_CLIP, &args, 2, 0.0F, (float *[]){gradient});
+    assert_true(gradient[0] == 3.0F && gradient[1] == -4.0F);
+    args.attr.clip.norm = 2.5F;
+    run(OCT_OP_CLIP, &args, 2, 0.0F, (float *[]){gradient});
+    assert_true(gradient[0] == 1.5F && gradient[1] == -2.0F);
+
+    /* a row of several pieces has one norm: 200 */
+    for (size_t i = 0; i < OCT_COUNT_OF(row); i++) {
+        row[i] = i % 2 ? 1.0F : -1.0F;
+    }
+    args.attr.clip.norm = 50.0F;
+    run(OCT_OP_CLIP, &args, 40000, 0.0F, (float *[]){row});
+    for (size_t i = 0; i < OCT_COUNT_OF(row); i++) {
+        assert_true(row[i] == (i % 2 ? 0.25F : -0.25F));
+    }
+
+    /* Squares beyond what floats hold are no trouble; what has no norm stays for the search. */
+    float large[2] = {0x1p100F, 0.0F}, broken[3] = {1.0F, INFINITY, 2.0F}, worse[2] = {NAN, 1e9F};
+    run(OCT_OP_CLIP, &args, 2, 0.0F, (float *[]){large});
+    assert_true(large[0] == 50.0F && large[1] == 0.0F);
+    run(OCT_OP_CLIP, &args, 3, 0.0F, (float *[]){broken});
+    assert_true(broken[0] == 1.0F && isinf(broken[1]) && broken[2] == 2.0F);
+    run(OCT_OP_CLIP, &args, 2, 0.0F, (float *[]){worse});
+    assert_true(isnan(worse[0]) && worse[1] == 1e9F);
 }
 
 /* m = beta * mhat + g;  d = g + beta * m;  x -= rate * d, with g + decay * x for g; mhat stays. */
@@ -308,13 +341,10 @@ static void settle(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shares_add_up),
-        cmocka_unit_test(memory_of_algorithms),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(replicas),
-        cmocka_unit_test(requests_that_fail),
-        cmocka_unit_test(global_step),
-        cmocka_unit_test(settle),
+        cmocka_unit_test(shares_add_up),      cmocka_unit_test(memory_of_algorithms),
+        cmocka_unit_test(refusals),           cmocka_unit_test(replicas),
+        cmocka_unit_test(requests_that_fail), cmocka_unit_test(clip),
+        cmocka_unit_test(global_step),        cmocka_unit_test(settle),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }

@@ -410,6 +410,37 @@ static void momentum_of_all_nodes(void **state) {
     oct__graph_fini(&g);
 }
 
+/* Gradients are made shorter between backward and the step, where a limit is set. */
+static void gradients_are_clipped(void **state) {
+    (void)state;
+    struct oct_graph g;
+    EXPECT_OK(oct__graph_init(&g, 16, 16, 3, 10, oct__norm_find("batchnorm")));
+    EXPECT_OK(oct__model_build("resnet20", &g));
+    EXPECT_OK(oct__graph_check(&g));
+    for (int is_clipped = 0; is_clipped < 2; is_clipped++) {
+        struct oct__program *program = NULL;
+        const struct oct__program_config config = {.mode = OCT_MODE_TRAIN,
+                                                   .batch = 2,
+                                                   .form = {1, 1, 16},
+                                                   .dataset_images = 10,
+                                                   .dataset_height = 16,
+                                                   .dataset_width = 16,
+                                                   .clip = is_clipped ? 2.0F : 0.0F};
+        EXPECT_OK(oct__program_create(engine, &g, &config, &program));
+        const struct oct__program_call *first = &program->calls[program->n_backward];
+        const struct oct__program_call *sgd = &program->calls[program->n_update - 1];
+        assert_int_equal(sgd->op, OCT_OP_SGD);
+        assert_int_equal(program->n_update - program->n_backward, is_clipped ? 2 : 1);
+        if (is_clipped) {
+            assert_int_equal(first->op, OCT_OP_CLIP);
+            assert_int_equal(first->tensors[0], sgd->tensors[2]);
+            assert_true(first->attr.clip.norm == 2.0F);
+        }
+        oct__program_destroy(program);
+    }
+    oct__graph_fini(&g);
+}
+
 /* Every parameter that the logits depend on gets its gradient from exactly one call. */
 static void gradients_are_written_once(void **state) {
     (void)state;
@@ -631,6 +662,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_of_models),
         cmocka_unit_test(momentum_of_all_nodes),
+        cmocka_unit_test(gradients_are_clipped),
         cmocka_unit_test(packed_weights_are_kept),
         cmocka_unit_test(plans_of_random_networks),
         cmocka_unit_test(gradients_are_written_once),

@@ -33,6 +33,83 @@ void oct__cuda_tell_step(const struct oct__lane *lane) {
 
 /* --- the optimizer ---------------------------------------------------------------------------- */
 
+static __host__ __device__ inline size_t clip_pieces(size_t n) {
+    return (n + OCT_CLIP_PIECE - 1) / OCT_CLIP_PIECE;
+}
+
+extern "C" size_t oct__cuda_rows_scratch(enum oct__op op, const struct oct__lane_form *form,
+                                         const struct oct__args *args) {
+    const size_t n = oct__tensor_count(&args->t[0]);
+    return op == OCT_OP_CLIP ? (size_t)form->n_nodes * clip_pieces(n) * sizeof(double) : 0;
+}
+
+/* A block a piece, in the order that engine.h sets for all engines. */
+static __global__ void __launch_bounds__(OCT_CLIP_LANES)
+    square_kernel(size_t n, nodes<const float> x, double *squares) {
+    __shared__ double sums[OCT_CLIP_LANES];
+    const int node = (int)blockIdx.y, lane = (int)threadIdx.x;
+    const size_t first = (size_t)blockIdx.x * OCT_CLIP_PIECE;
+    const size_t end = n - first < OCT_CLIP_PIECE ? n : first + OCT_CLIP_PIECE;
+    const float *from = x.of(node);
+    double mine = 0.0;
+    for (size_t i = first + (size_t)lane; i < end; i += OCT_CLIP_LANES) {
+        mine += (double)from[i] * (double)from[i];
+    }
+    sums[lane] = mine;
+    __syncthreads();
+    for (int half = OCT_CLIP_LANES / 2; half > 0; half /= 2) {
+        if (lane < half) {
+            sums[lane] += sums[lane + half];
+        }
+        __syncthreads();
+    }
+    if (lane == 0) {
+        squares[(size_t)node * gridDim.x + blockIdx.x] = sums[0];
+    }
+}
+
+/* Every block finds the norm for itself; hardly any has more to do. One that is not finite is left
+ * alone, for the search that names what made it so. */
+static __global__ void __launch_bounds__(BLOCK)
+    clip_kernel(size_t n, int wide, nodes<float> x, const double *squares, double limit) {
+    __shared__ float excess;
+    const int node = (int)blockIdx.y;
+    const size_t n_pieces = clip_pieces(n);
+    if (threadIdx.x == 0) {
+        double sum = 0.0;
+        for (size_t i = 0; i < n_pieces; i++) {
+            sum += squares[(size_t)node * n_pieces + i];
+        }
+        const double norm = sqrt(sum);
+        excess = norm > limit && isfinite(norm) ? (float)(norm / limit) : 1.0F;
+    }
+    __syncthreads();
+    const float by = excess;
+    if (by == 1.0F) {
+        return;
+    }
+    float *at = x.of(node);
+    for (size_t i = FOUR * first_element(); i < n; i += FOUR * element_step()) {
+        struct four g = load_four(at, i, n, wide);
+        for (int j = 0; j < FOUR; j++) {
+            g.v[j] = g.v[j] / by;
+        }
+        store_four(at, i, n, wide, g);
+    }
+}
+
+extern "C" oct_status oct__cuda_clip(const struct oct__lane *lane, const struct oct__args *args) {
+    const struct oct__tensor *x = &args->t[0];
+    const size_t n = oct__tensor_count(x);
+    const dim3 pieces((unsigned)clip_pieces(n), (unsigned)lane->form.n_nodes);
+    double *squares = (double *)lane->shared_scratch;
+    launch_kernel(square_kernel, pieces, OCT_CLIP_LANES, 0, stream_of(lane), n,
+                  nodes_of<const float>(x), squares);
+    launch_kernel(clip_kernel, grid_over(lane, n, FOUR), BLOCK, 0, stream_of(lane), n, is_wide(x),
+                  nodes_of<float>(x), (const double *)squares, (double)args->attr.clip.norm);
+    return oct__cuda_launched("clip");
+}
+
 struct sgd {
     float beta, decay, own;
     int is_global;
