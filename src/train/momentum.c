@@ -28,7 +28,8 @@ static double share_of_rule(const struct oct__compression *compression, double b
 static oct_status growth_at(const struct oct_topology *topology, const struct oct_config *config,
                             const struct oct__compression *compression, double gamma, double *out) {
     const double late = compression->select == OCT_SELECT_ALL ? 1.0 : 2.0;
-    const struct oct__qgm qgm = {.beta = config->beta, .own = config->own_momentum};
+    const struct oct__qgm qgm = {
+        .beta = config->beta, .own = config->own_momentum, .every = config->gossip_every};
     return oct__qgm_growth(topology, fmin(1.0, late * gamma), &qgm, out);
 }
 

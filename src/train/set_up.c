@@ -162,8 +162,9 @@ static oct_status warn_of_growth(const struct oct_config *config) {
     if (growth > OCT_GROWTH_STABLE) {
         oct__log(OCT_LOG_WARNING,
                  "momentum qgm is unstable on this graph: without gradients, differences between "
-                 "nodes grow by %.2g %% a round; use momentum local, or an undirected graph",
-                 100.0 * (growth - 1.0));
+                 "nodes grow by %.2g %% a round; use momentum local, or %s",
+                 100.0 * (growth - 1.0),
+                 config->gossip_every > 1 ? "gossip-every 1" : "an undirected graph");
     }
     return OCT_OK;
 }
