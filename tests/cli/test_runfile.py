@@ -44,6 +44,24 @@ with tempfile.TemporaryDirectory() as folder:
     else:
         equal(octet("train", good, env=ENV).code, 0, "train good.yaml: exit")
 
+    # --- a file of 8 bits, run in floats -------------------------------------------------------
+
+    bytes_alone = write("data: synthetic:samples=64,classes=4,size=8\nbatch: 16\nnodes: 1\nepochs: 1\n"
+                        "precision: int8\nprecision-recipe: paper\nactivation-rounding: stochastic\n", "int8.yaml")
+    equal(octet("train", bytes_alone, env=ENV).code, 0, "train int8.yaml: exit")
+    done = octet("train", bytes_alone, "--precision", "fp32", env=ENV)
+    equal(done.code, 0, "train int8.yaml --precision fp32: exit", done)
+    if has_json():
+        config = octet_json("train", bytes_alone, "--precision", "fp32", env=ENV)["config"]
+        equal((config["precision"], config["precision_recipe"], config["activation_rounding"], config["batch"]),
+              ("fp32", "octet", "nearest", 16), "train int8.yaml --precision fp32: what is about bytes is dropped")
+    done = octet("train", bytes_alone, "--precision", "fp32", "--precision-recipe", "paper", env=ENV)
+    equal(done.code, 2, "train int8.yaml --precision fp32 --precision-recipe paper: exit", done)
+    contains(done.err, "quantizes nothing", "both on the command line")
+    done = octet("train", write("precision: fp32\nprecision-recipe: paper\n"), env=ENV)
+    check(done.code != 0, f"both in the file: exit {done.code}", done)
+    contains(done.err, "quantizes nothing", "both in the file")
+
     # --- mistakes, each at its own line --------------------------------------------------------
 
     for text, line, pieces in (
