@@ -95,7 +95,7 @@ static void square_piece(const struct piece *p) {
 /* Every piece finds the norm for itself. One that is not finite is left alone: what made it so is
  * looked for, and named, at the end of the step. */
 static void clip_piece(const struct piece *p) {
-    const double *squares = squares_of(p), limit = (double)p->args->attr.clip.norm;
+    const double *squares = squares_of(p), limit = p->args->attr.clip.norm;
     double sum = 0.0;
     for (size_t i = 0; i < n_pieces(&p->args->t[0]); i++) {
         sum += squares[i];

@@ -137,7 +137,7 @@ union oct__attr {
         float rate;
     } dropout;
     struct {
-        float norm;
+        double norm;
     } clip;
     struct {
         float beta, decay;

@@ -348,7 +348,7 @@ static void write_update(struct oct__program *program, const struct oct__program
                                    .is_global = config->is_global,
                                    .own = (float)(fresh * own)}};
     program->n_backward = program->n_calls;
-    if (config->clip > 0.0F) {
+    if (config->clip > 0.0) {
         union oct__attr clip = {.clip = {.norm = config->clip}};
         oct__program_call(program, OCT_OP_CLIP, NULL, clip, 1, (int[]){g});
     }

@@ -130,7 +130,7 @@ struct oct__program_config {
     int batch;
     struct oct__lane_form form;
     int dataset_images, dataset_height, dataset_width; /* of the table that BATCH reads */
-    float clip;                                        /* longest gradient; 0: any */
+    double clip;                                       /* longest gradient; 0: any */
     float beta, decay;                                 /* SGD */
     int is_global; /* momentum follows what gossip made of the update (quasi-global momentum), */
     double own;    /* … and the update itself so far: 0, not at all, to 1, alone */

@@ -39,7 +39,8 @@ struct oct__cohort_config {
     int first_node, n_total;  /* of several: the number of its first node, and of all nodes */
     int pad; /* of the random crop (of pictures: that there is one); 0: no augmentation */
     uint64_t seed;
-    float clip, beta, decay;
+    double clip; /* longest gradient; 0: any */
+    float beta, decay;
     int is_global, settles;                /* as in struct oct__program_config, */
     double own;                            /* … all three */
     const struct oct_partition *partition; /* which samples of `train` each node has */

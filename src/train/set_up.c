@@ -194,7 +194,7 @@ static oct_status make_cohort(struct oct_trainer *trainer, const struct oct_conf
         .batch = trainer->batch,
         .pad = strcmp(config->augment, "crop-flip") == 0 ? CROP_PAD : 0,
         .seed = (uint64_t)config->seed,
-        .clip = (float)config->clip_gradient,
+        .clip = config->clip_gradient,
         .beta = strcmp(momentum, "none") == 0 ? 0.0F : (float)config->beta,
         .decay = (float)config->weight_decay,
         .is_global = is_global,

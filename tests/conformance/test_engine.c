@@ -365,7 +365,7 @@ static void describe(struct call *call, enum oct__op op, struct dice *dice) {
         break;
     case OCT_OP_CLIP: /* of several pieces; their norm is 50 to 250 */
         a->t[0] = vector(n * 5000 + dice_below(dice, 5));
-        a->attr.clip.norm = (float[]){1e-3F, 40.0F, 1e6F}[dice_below(dice, 3)];
+        a->attr.clip.norm = (double[]){1e-3, 40.0, 1e6}[dice_below(dice, 3)];
         break;
     case OCT_OP_SGD: /* longer than the pieces that threads share */
         a->t[0] = a->t[1] = a->t[2] = vector(n * 1000);

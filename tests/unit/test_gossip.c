@@ -262,10 +262,10 @@ static void run(enum oct__op op, struct oct__args *args, int n, float rate, floa
 static void clip(void **state) {
     (void)state;
     float gradient[2] = {3.0F, -4.0F}, row[40000];
-    struct oct__args args = {.attr.clip = {.norm = 5.0F}};
+    struct oct__args args = {.attr.clip = {.norm = 5.0}};
     run(OCT_OP_CLIP, &args, 2, 0.0F, (float *[]){gradient});
     assert_true(gradient[0] == 3.0F && gradient[1] == -4.0F);
-    args.attr.clip.norm = 2.5F;
+    args.attr.clip.norm = 2.5;
     run(OCT_OP_CLIP, &args, 2, 0.0F, (float *[]){gradient});
     assert_true(gradient[0] == 1.5F && gradient[1] == -2.0F);
 
@@ -273,7 +273,7 @@ static void clip(void **state) {
     for (size_t i = 0; i < OCT_COUNT_OF(row); i++) {
         row[i] = i % 2 ? 1.0F : -1.0F;
     }
-    args.attr.clip.norm = 50.0F;
+    args.attr.clip.norm = 50.0;
     run(OCT_OP_CLIP, &args, 40000, 0.0F, (float *[]){row});
     for (size_t i = 0; i < OCT_COUNT_OF(row); i++) {
         assert_true(row[i] == (i % 2 ? 0.25F : -0.25F));

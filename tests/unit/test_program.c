@@ -425,7 +425,7 @@ static void gradients_are_clipped(void **state) {
                                                    .dataset_images = 10,
                                                    .dataset_height = 16,
                                                    .dataset_width = 16,
-                                                   .clip = is_clipped ? 2.0F : 0.0F};
+                                                   .clip = is_clipped ? 2.0 : 0.0};
         EXPECT_OK(oct__program_create(engine, &g, &config, &program));
         const struct oct__program_call *first = &program->calls[program->n_backward];
         const struct oct__program_call *sgd = &program->calls[program->n_update - 1];
@@ -434,7 +434,7 @@ static void gradients_are_clipped(void **state) {
         if (is_clipped) {
             assert_int_equal(first->op, OCT_OP_CLIP);
             assert_int_equal(first->tensors[0], sgd->tensors[2]);
-            assert_true(first->attr.clip.norm == 2.0F);
+            assert_true(first->attr.clip.norm == 2.0);
         }
         oct__program_destroy(program);
     }

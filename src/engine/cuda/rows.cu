@@ -106,7 +106,7 @@ extern "C" oct_status oct__cuda_clip(const struct oct__lane *lane, const struct 
     launch_kernel(square_kernel, pieces, OCT_CLIP_LANES, 0, stream_of(lane), n,
                   nodes_of<const float>(x), squares);
     launch_kernel(clip_kernel, grid_over(lane, n, FOUR), BLOCK, 0, stream_of(lane), n, is_wide(x),
-                  nodes_of<float>(x), (const double *)squares, (double)args->attr.clip.norm);
+                  nodes_of<float>(x), (const double *)squares, args->attr.clip.norm);
     return oct__cuda_launched("clip");
 }
 
