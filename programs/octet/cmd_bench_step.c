@@ -49,21 +49,11 @@ static const struct oct_option step_own[] = {
     {.name = NULL},
 };
 
-static const char *const step_options[] = {"model",
-                                           "norm",
-                                           "precision-recipe",
-                                           "activation-rounding",
-                                           "data",
-                                           "data-dir",
-                                           "augment",
-                                           "batch",
-                                           "topology",
-                                           "algorithm",
-                                           "compress",
-                                           "transport",
-                                           "momentum",
-                                           "engine",
-                                           NULL};
+static const char *const step_options[] = {
+    "model",    "norm",          "precision-recipe", "activation-rounding",
+    "data",     "data-dir",      "augment",          "batch",
+    "topology", "algorithm",     "compress",         "transport",
+    "momentum", "clip-gradient", "engine",           NULL};
 
 /* Made-up images: a benchmark needs their size only, and no files. */
 static const char *const step_defaults[] = {"data",      "synthetic:samples=1024",

@@ -69,44 +69,10 @@ static int check_save(const struct cli *cli, const char *path) {
     return CLI_DONE;
 }
 
-/* A file of a run in 8 bits is also one in floats where the command line says so: what the file has about
- * 8 bits alone is dropped then. What the command line has about them stays, and is refused. */
-static oct_status recast(struct oct_config **config, const struct oct_config *given) {
-    static const char *const of_precision[] = {"precision-recipe", "activation-rounding", "engine"};
-    struct oct_config *whole = *config;
-    oct_status status = oct_config_recast(whole, oct_config_get(given, "precision"), config);
-    if (status != OCT_OK) {
-        *config = whole;
-        return status;
-    }
-    oct_config_destroy(whole);
-    for (size_t i = 0; i < sizeof of_precision / sizeof *of_precision && status == OCT_OK; i++) {
-        if (oct_config_is_set(given, of_precision[i])) {
-            status =
-                oct_config_set(*config, of_precision[i], oct_config_get(given, of_precision[i]));
-        }
-    }
-    return status;
-}
-
-static oct_status read_run_file(struct oct_config **config, const char *path) {
-    struct oct_config *given;
-    oct_status status = oct_config_copy(*config, &given);
-    if (status != OCT_OK) {
-        return status;
-    }
-    status = oct_config_read(*config, path);
-    if (status == OCT_OK && oct_config_is_set(given, "precision")) {
-        status = recast(config, given);
-    }
-    oct_config_destroy(given);
-    return status;
-}
-
 /* Options from the run file and from the checkpoint. */
 static int complete_config(struct cli *cli) {
     if (cli->n_words > 0) {
-        oct_status status = read_run_file(&cli->config, cli->words[0]);
+        oct_status status = oct_config_read(cli->config, cli->words[0]);
         if (status != OCT_OK) {
             return cli_fail(cli, status);
         }
@@ -188,7 +154,6 @@ static int join_ranks(struct cli *cli, const struct cli_report *report) {
 /* Everything that can be wrong before the first sample is read. */
 static int prepare(struct cli *cli, struct cli_report *report, struct oct_config **other) {
     int code = complete_config(cli);
-    report->first.config = cli->config;
     if (code == CLI_DONE) {
         code = join_ranks(cli, report);
     }
@@ -307,6 +272,7 @@ static int train_and_report(struct cli *cli, struct cli_report *report, struct c
 
 static int train(struct cli *cli) {
     struct cli_report report = {
+        .first.config = cli->config,
         .compare = cli_own(cli, "compare"),
         .saved = cli_own(cli, "save"),
         .traced = cli_own(cli, "trace-quant") != NULL,

@@ -122,11 +122,8 @@ static void describe_gossip(const struct oct_config *config, char *text, size_t 
         add(text, bytes, ", gamma %g", oct_config_gamma(config));
     }
     add(text, bytes, ", momentum %s", text_of(config, "momentum"));
-    if (strcmp(text_of(config, "own-momentum"), "0") != 0) {
+    if (strtod(text_of(config, "own-momentum"), NULL) > 0.0) {
         add(text, bytes, " and %s of a node's own", text_of(config, "own-momentum"));
-    }
-    if (strcmp(text_of(config, "clip-gradient"), "0") != 0) {
-        add(text, bytes, ", gradients up to %s", text_of(config, "clip-gradient"));
     }
     const long n_final = number_of(config, "final-gossip");
     if (cli_talks(config) && n_final > 0) {
@@ -215,6 +212,9 @@ static void describe_model(const struct oct_config *config, char *text, size_t b
              text_of(config, "model"), text_of(config, "norm"), text_of(config, "precision"),
              epochs, epochs == 1 ? "" : "s", text_of(config, "batch"),
              cli_nodes(config) > 1 ? " a node" : "", text_of(config, "lr"));
+    if (strtod(text_of(config, "clip-gradient"), NULL) > 0.0) {
+        add(text, bytes, ", gradients up to %s", text_of(config, "clip-gradient"));
+    }
 }
 
 static void describe_keeping(const struct oct_config *config, char *text, size_t bytes) {

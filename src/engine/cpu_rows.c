@@ -2,8 +2,10 @@
 /* cpu_rows.c - the CPU's operations on whole rows of parameters: the optimizer's and gossip's.
  *
  * A row is hundreds of thousands of elements, each on its own, so threads share it in pieces. The
- * pieces' size does not matter to the result.
+ * pieces' size does not matter to the result, but for CLIP's sum over all of them, of which engine.h has
+ * the order; so the pieces are CLIP's.
  */
+#include <float.h>
 #include <math.h>
 
 #include "engine/cpu.h"
@@ -42,11 +44,14 @@ static oct_status run_piece(void *context, int item, int worker) {
     return OCT_OK;
 }
 
+static size_t pieces_of(const struct oct__tensor *row) {
+    return (oct__tensor_count(row) + PIECE - 1) / PIECE;
+}
+
 /* `is_joint`: a piece is of all nodes' rows at once. */
 static oct_status each_piece(const struct oct__lane *lane, const struct oct__args *args,
                              int is_joint, piece_fn *fn) {
-    const size_t count = oct__tensor_count(&args->t[0]);
-    struct job job = {lane, args, fn, (int)((count + PIECE - 1) / PIECE)};
+    struct job job = {lane, args, fn, (int)pieces_of(&args->t[0])};
     const int n_rows = is_joint ? 1 : lane->form.n_nodes;
     return oct__parallel(lane->form.n_threads, job.n_pieces * n_rows, run_piece, &job);
 }
@@ -58,20 +63,16 @@ static float *at(const struct piece *p, int operand) {
 
 /* --- the optimizer ---------------------------------------------------------------------------- */
 
-static size_t n_pieces(const struct oct__tensor *row) {
-    return (oct__tensor_count(row) + PIECE - 1) / PIECE;
-}
-
 void oct__cpu_rows_scratch(enum oct__op op, const struct oct__lane_form *form,
                            const struct oct__args *args, struct oct__plan *plan) {
     if (op == OCT_OP_CLIP) {
-        plan->shared_bytes = (size_t)form->n_nodes * n_pieces(&args->t[0]) * sizeof(double);
+        plan->shared_bytes = (size_t)form->n_nodes * pieces_of(&args->t[0]) * sizeof(double);
     }
 }
 
 /* The sums of squares of a node's pieces. */
 static double *squares_of(const struct piece *p) {
-    return (double *)p->lane->shared_scratch + p->node * n_pieces(&p->args->t[0]);
+    return (double *)p->lane->shared_scratch + p->node * pieces_of(&p->args->t[0]);
 }
 
 /* In the order that engine.h sets for all engines. */
@@ -92,17 +93,18 @@ static void square_piece(const struct piece *p) {
     squares_of(p)[p->first / PIECE] = sums[0];
 }
 
-/* Every piece finds the norm for itself. One that is not finite is left alone: what made it so is
- * looked for, and named, at the end of the step. */
+/* Every piece finds the norm for itself. One that is not finite is left alone: the step after finds, and
+ * names, what comes of it. */
 static void clip_piece(const struct piece *p) {
     const double *squares = squares_of(p), limit = p->args->attr.clip.norm;
     double sum = 0.0;
-    for (size_t i = 0; i < n_pieces(&p->args->t[0]); i++) {
+    for (size_t i = 0; i < pieces_of(&p->args->t[0]); i++) {
         sum += squares[i];
     }
     const double norm = sqrt(sum);
     if (norm > limit && isfinite(norm)) {
-        oct__kernels()->divide_f32(p->n, at(p, 0), (float)(norm / limit), at(p, 0));
+        oct__kernels()->divide_f32(p->n, at(p, 0), (float)fmin(norm / limit, (double)FLT_MAX),
+                                   at(p, 0));
     }
 }
 

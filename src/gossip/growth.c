@@ -30,21 +30,29 @@ static void mix_row(const struct oct__mix *mix, double gamma, const double *sent
 
 /* The steps between two rounds, at once: each moves x by beta^2 times the momentum, of which a part is
  * left that is the same in all of them. */
-static void carry_on(const struct oct__qgm *qgm, double u, double *x, double *momentum) {
-    const double beta = qgm->beta, n = qgm->every > 1 ? (double)(qgm->every - 1) : 0.0;
-    const double left = beta + (1.0 - beta) * beta * beta * (qgm->own + (1.0 - qgm->own) / u);
-    const double at_last = fmin(pow(left, n), 1e100); /* above 1 where u is small */
-    *x -= beta * beta * *momentum * (left == 1.0 ? n : (1.0 - at_last) / (1.0 - left));
-    *momentum *= at_last;
+static void carry_on(struct nodes *nodes, const struct oct__qgm *qgm) {
+    const double beta = qgm->beta, n = (double)(qgm->every - 1);
+    double u = 0.0, at_last = 0.0, way = 0.0; /* of the nodes before, on regular graphs of all */
+    for (int i = 0; i < nodes->n; i++) {
+        if (nodes->u[i] != u) {
+            u = nodes->u[i];
+            const double own = qgm->own + (1.0 - qgm->own) / u;
+            const double left = beta + (1.0 - beta) * beta * beta * own;
+            at_last = fmin(pow(left, n), 1e100); /* above 1 where u is small */
+            way = beta * beta * (left == 1.0 ? n : (1.0 - at_last) / (1.0 - left));
+        }
+        nodes->x[i] -= way * nodes->momentum[i];
+        nodes->z[i] = nodes->x[i] / u;
+        nodes->momentum[i] *= at_last;
+    }
 }
 
 /* One round with a rate of 1: the update is beta^2 times the momentum, as Nesterov has it. */
 static void do_round(struct nodes *nodes, const struct oct__mix *mix, double gamma,
                      const struct oct__qgm *qgm) {
     const double beta = qgm->beta, fresh = 1.0 - beta;
-    for (int i = 0; i < nodes->n; i++) {
-        carry_on(qgm, nodes->u[i], &nodes->x[i], &nodes->momentum[i]);
-        nodes->z[i] = nodes->x[i] / nodes->u[i];
+    if (qgm->every > 1) {
+        carry_on(nodes, qgm);
     }
     for (int i = 0; i < nodes->n; i++) {
         const double step = beta * beta * nodes->momentum[i];
@@ -106,36 +114,19 @@ static oct_status measure(struct nodes *nodes, const struct oct_topology *topolo
     return OCT_OK;
 }
 
-/* The same for a disagreement of which every round leaves 1 - gamma, as among nodes that all hear of each
- * other: two numbers instead of two a node, and the larger root of the matrix that they are multiplied
- * with. */
-static double growth_of_one(double gamma, const struct oct__qgm *qgm) {
-    const double beta = qgm->beta, fresh = 1.0 - beta;
-    double a[2][2];
-    for (int i = 0; i < 2; i++) {
-        double x = i == 0, momentum = i == 1;
-        carry_on(qgm, 1.0, &x, &momentum);
-        const double step = beta * beta * momentum, after = (1.0 - gamma) * (x - step);
-        a[0][i] = after;
-        a[1][i] = beta * momentum + fresh * (qgm->own * step + (1.0 - qgm->own) * (x - after));
-    }
-    const double half = (a[0][0] + a[1][1]) / 2, d = a[0][0] * a[1][1] - a[0][1] * a[1][0];
-    const double inside = half * half - d;
-    return inside < 0.0 ? sqrt(d) : fabs(half) + sqrt(inside);
-}
-
 oct_status oct__qgm_growth(const struct oct_topology *topology, double gamma,
                            const struct oct__qgm *qgm, double *out) {
+    const double beta = qgm->beta;
     struct oct_topology_info info;
     oct_topology_info(topology, &info);
-    if (info.period == 0 && info.is_undirected) {
-        /* Nothing travels round such a graph, and drawing hundreds of new ones would take long. */
-        *out = growth_of_one(gamma, qgm);
+    const int is_drawn = info.period == 0; /* another one each time, which takes a while */
+    if (is_drawn && info.is_undirected && qgm->every <= 1) {
+        *out = beta + (1.0 - beta) * beta * beta; /* nothing travels round such a graph */
         return OCT_OK;
     }
     const size_t n = (size_t)info.n_nodes;
     int64_t quarter = WORK / (4 * ((int64_t)info.n_nodes * (info.most_degree + 4)));
-    quarter = quarter < QUARTER_LEAST ? QUARTER_LEAST : quarter;
+    quarter = quarter < QUARTER_LEAST || is_drawn ? QUARTER_LEAST : quarter;
     quarter = quarter > QUARTER_MOST ? QUARTER_MOST : quarter;
     void *memory;
     OCT_TRY(oct__alloc_array(6 * n, sizeof(double), "growth", &memory));

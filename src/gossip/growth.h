@@ -2,7 +2,7 @@
 /* growth.h - whether quasi-global momentum holds on a graph.
  *
  * Quasi-global momentum follows how a node moves *after* gossip, so what gossip does to a
- * disagreement comes back as momentum. On undirected graphs that dies out. Around a directed ring
+ * disagreement comes back as momentum. On undirected graphs, with a round in every step, that dies out. Around a directed ring
  * disagreements travel, the momentum arrives late, and with many nodes or a small gamma they grow:
  * slowly in a short run, and without bound in a long one. And where rounds are rare the momentum goes
  * on with what the last one did until the next, too far on any graph.

@@ -403,14 +403,22 @@ oct_status oct__config_check(const struct oct_config *config) {
     return OCT_OK;
 }
 
+oct_status oct__config_drop(struct oct_config *config, const struct oct_config *given) {
+    for (int row; (row = meaningless(config)) >= 0 && !(given && given->is_set[row]);) {
+        /* they are texts, all of them */
+        OCT_TRY(store(config, row, rows[row].option.fallback, 0));
+        config->is_set[row] = 0;
+    }
+    return OCT_OK;
+}
+
 oct_status oct_config_recast(const struct oct_config *config, const char *precision,
                              struct oct_config **out) {
     struct oct_config *copy;
     OCT_TRY(oct_config_copy(config, &copy));
     oct_status status = oct_config_set(copy, "precision", precision);
-    for (int row; status == OCT_OK && (row = meaningless(copy)) >= 0;) {
-        status = store(copy, row, rows[row].option.fallback, 0); /* they are texts, all of them */
-        copy->is_set[row] = 0;
+    if (status == OCT_OK) {
+        status = oct__config_drop(copy, NULL);
     }
     if (status != OCT_OK) {
         oct_config_destroy(copy);

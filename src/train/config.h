@@ -42,6 +42,11 @@ int oct__config_is_int8(const struct oct_config *config);
 /* INVALID for options that mean nothing in the precision, unless they are at their defaults. */
 OCT_MUST_CHECK oct_status oct__config_check(const struct oct_config *config);
 
+/* Leaves such options to their defaults; those that are set in `given` (NULL: in none) stay, and so does
+ * what comes after them. */
+OCT_MUST_CHECK oct_status oct__config_drop(struct oct_config *config,
+                                           const struct oct_config *given);
+
 /* The norm that is named, or the precision's own. */
 const char *oct__config_norm(const struct oct_config *config);
 

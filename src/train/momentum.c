@@ -41,9 +41,10 @@ static oct_status find_gamma(const struct oct_topology *topology, const struct o
         const double less = plan->rule * share_of_rule(compression, config->beta);
         double growth;
         OCT_TRY(growth_at(topology, config, compression, less, &growth));
-        const int is_sparse = compression->select != OCT_SELECT_ALL;
-        /* sparse messages have the smaller one even where that is too much; a run is warned of it */
-        if (growth <= OCT_GROWTH_STABLE || (is_sparse && growth < plan->growth)) {
+        const int is_slow = compression->select != OCT_SELECT_ALL || config->gossip_every > 1;
+        /* sparse and rare messages have the smaller one even where that is too much; a run is warned
+         * of it */
+        if (growth <= OCT_GROWTH_STABLE || (is_slow && growth < plan->growth)) {
             plan->gamma = less;
             plan->growth = growth;
         }

@@ -351,6 +351,9 @@ oct_status oct__runfile_parse(const char *name, const void *bytes, size_t n_byte
     yaml_parser_set_encoding(&reader.parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&reader.parser, bytes, n_bytes);
     OCT_TRY_TO(out, read_stream(&reader));
+    if (oct_config_is_set(config, "precision")) {
+        OCT_TRY_TO(out, oct__config_drop(reader.merged, config));
+    }
     struct oct_config before = *config; /* all or nothing: from here on nothing can fail */
     *config = *reader.merged;
     *reader.merged = before;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* set_up.c - everything a run needs, made from its configuration: data, network, cohort, gossip. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -160,11 +161,18 @@ static oct_status warn_of_growth(const struct oct_config *config) {
         OCT_TRY(oct__config_growth(config, &growth));
     }
     if (growth > OCT_GROWTH_STABLE) {
+        const int is_rare = config->gossip_every > 1;
+        char by[40] = "grow without bound";
+        if (growth < 2.0) {
+            snprintf(by, sizeof by, "grow by %.2g %% a round", 100.0 * (growth - 1.0));
+        } else if (growth < 1e6) {
+            snprintf(by, sizeof by, "grow %.3g times a round", growth);
+        }
         oct__log(OCT_LOG_WARNING,
-                 "momentum qgm is unstable on this graph: without gradients, differences between "
-                 "nodes grow by %.2g %% a round; use momentum local, or %s",
-                 100.0 * (growth - 1.0),
-                 config->gossip_every > 1 ? "gossip-every 1" : "an undirected graph");
+                 "momentum qgm is unstable on this graph%s: without gradients, differences between "
+                 "nodes %s; use momentum local%s",
+                 is_rare ? " with rounds so rare" : "", by,
+                 is_rare ? "" : ", or an undirected graph");
     }
     return OCT_OK;
 }

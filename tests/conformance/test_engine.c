@@ -4,8 +4,8 @@
  *   - the same bits on 1, 2 and 3 threads;
  *   - the same bits for three nodes in one launch and for three launches of one node (but for a
  *     mean over nodes);
- *   - within TOLERANCE of `portable`, relative to the largest element of the result (integers
- *     exactly): engines may sum in another order, and nothing more;
+ *   - within TOLERANCE of `portable`, relative to the largest element of the result (integers and rows
+ *     of parameters exactly): engines may sum in another order, and nothing more;
  *   - inputs, the memory between nodes and that beyond the scratch are left alone;
  *   - in place where ops.def allows it, with the same bits.
  *
@@ -363,7 +363,7 @@ static void describe(struct call *call, enum oct__op op, struct dice *dice) {
         a->t[2] = a->t[3] = f32(n, 1, 1, 1);
         a->t[4] = dice_below(dice, 2) ? a->t[0] : absent;
         break;
-    case OCT_OP_CLIP: /* of several pieces; their norm is 50 to 250 */
+    case OCT_OP_CLIP: /* a piece or many; norms of 70 to 430, and of 0.7 to 4.3 (fill) */
         a->t[0] = vector(n * 5000 + dice_below(dice, 5));
         a->attr.clip.norm = (double[]){1e-3, 40.0, 1e6}[dice_below(dice, 3)];
         break;
@@ -507,6 +507,9 @@ static void fill(struct call *call, struct dice *dice) {
             for (size_t j = 0; j < oct__tensor_count(t); j++) {
                 double v = dice_normal(dice);
                 values[j] = (float)(meaning_of(call, i) == '+' ? 0.3 + fabs(v) : v);
+                if (call->op == OCT_OP_CLIP && node == 1) { /* one is shortened, one is not */
+                    values[j] *= 0.01F;
+                }
                 if (call->op == OCT_OP_NONFINITE && j % 7 == (size_t)node) {
                     values[j] = j % 2 ? NAN : -INFINITY;
                 }
@@ -692,6 +695,12 @@ static void check_bits(const char *who, const char *why, const struct call *call
 }
 
 /* The largest error over all written operands and nodes, relative to each one's largest element. */
+/* Rows of parameters have the same bits on every engine: ops.def says in which order all is done. */
+static int is_exact(enum oct__op op) {
+    return op == OCT_OP_CLIP || op == OCT_OP_SGD || op == OCT_OP_DIFFERENCE || op == OCT_OP_AXPY ||
+           op == OCT_OP_SETTLE || op == OCT_OP_MEAN;
+}
+
 static double largest_error(const char *who, const struct call *call, const struct result *found,
                             const struct result *expected) {
     const char *operands = oct__op_info[call->op].operands;
@@ -718,7 +727,7 @@ static double largest_error(const char *who, const struct call *call, const stru
             }
             for (size_t j = 0; j < oct__tensor_count(t); j++) {
                 double error = fabs((double)x[j] - (double)y[j]) / scale;
-                if (!(error <= TOLERANCE)) {
+                if (!(error <= (is_exact(call->op) ? 0.0 : TOLERANCE))) {
                     fail_msg("%s, %s: operand %d, node %d, element %zu is %.9g, portable's %.9g",
                              who, oct__op_info[call->op].name, i, node, j, (double)x[j],
                              (double)y[j]);

@@ -73,6 +73,8 @@ static struct oct_config *configure(const struct trial *trial, const char *trans
         {"norm", trial->number % 4 == 1 ? "range-batchnorm" : "groupnorm"},
         {"momentum", trial->number % 3 ? "qgm" : "local"},
         {"own-momentum", trial->number % 3 == 2 ? "0.6" : "0"},
+        {"clip-gradient", trial->number % 2 ? "0.5" : "0"},
+        {"gossip-every", trial->number % 5 == 4 ? "2" : "1"},
         {"compensation-rounds", strcmp(trial->algorithm, "sc-sparse-push") == 0 ? "2" : "0"},
         {"final-gossip", "2"},
         {"algorithm", trial->algorithm},

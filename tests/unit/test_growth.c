@@ -111,13 +111,79 @@ static void rare_rounds(void **state) {
     EXPECT_OK(oct__qgm_growth(graph, 1, &(struct oct__qgm){0.9, 0, 1000000000}, &growth[1]));
     oct_topology_destroy(graph);
     /* undirected, and another one in every round */
-    graph = topology_of("random-regular:change=yes", NULL, 8);
-    EXPECT_OK(oct__qgm_growth(graph, 1, &(struct oct__qgm){0.9, 0, 117}, &growth[2]));
+    graph = topology_of("random-regular:change=yes", NULL, 16);
+    EXPECT_OK(oct__qgm_growth(graph, 1, &(struct oct__qgm){0.9, 0, 24}, &growth[2]));
+    double often;
+    EXPECT_OK(oct__qgm_growth(graph, 1, &(struct oct__qgm){0.9, 0, 12}, &often));
+    print_message("another graph in every round: %.5f every 12 steps\n", often);
+    assert_true(often < 1.0);
     oct_topology_destroy(graph);
     for (size_t i = 0; i < OCT_COUNT_OF(growth); i++) {
         print_message("rare rounds of 8: %.5f\n", growth[i]);
         assert_true(growth[i] > 1.1 && growth[i] < 10.0);
     }
+    /* Where u is small the momentum feeds itself between rounds: it may be much, and stays a number. */
+    static const char *const irregular[] = {"star", "chain", "erdos-renyi"};
+    for (size_t i = 0; i < OCT_COUNT_OF(irregular); i++) {
+        graph = topology_of(irregular[i], NULL, 9);
+        EXPECT_OK(oct__qgm_growth(graph, 1, &(struct oct__qgm){0.9, 0, 117}, &growth[0]));
+        EXPECT_OK(oct__qgm_growth(graph, 1, &(struct oct__qgm){0.9999, 0, 1000000000}, &growth[1]));
+        print_message("%s of 9: %.3g every 117 steps, %.3g for ever\n", irregular[i], growth[0],
+                      growth[1]);
+        assert_true(growth[0] > 1.1 && isfinite(growth[0]) && growth[1] > 0.0 &&
+                    isfinite(growth[1]));
+        oct_topology_destroy(graph);
+    }
+}
+
+/* The steps between rounds all at once are what they are one by one, also where nodes' u differ. */
+static void steps_between(void **state) {
+    (void)state;
+    struct oct_topology *star = topology_of("star", NULL, 5);
+    const struct oct__mix *mix;
+    const double beta = 0.9, fresh = 1 - beta;
+    double x[5] = {1, -2, 0.5, 3, -1}, u[5] = {1, 1, 1, 1, 1}, z[5], m[5] = {0}, grown = 0, at = 0;
+    memcpy(z, x, sizeof z);
+    for (int step = 0; step < 7 * 4000; step++) {
+        double sent_x[5], sent_u[5], sum = 0, mean = 0;
+        for (int i = 0; i < 5; i++) {
+            x[i] -= beta * beta * m[i];
+            sent_x[i] = x[i];
+            sent_u[i] = u[i];
+        }
+        if (step % 7 == 6) {
+            EXPECT_OK(oct__topology_mix(star, (uint32_t)(step / 7), &mix));
+            for (int i = 0; i < 5; i++) {
+                x[i] = mix->self[i] * sent_x[i];
+                u[i] = mix->self[i] * sent_u[i];
+                for (int e = mix->in_start[i]; e < mix->in_start[i + 1]; e++) {
+                    x[i] += mix->weight[e] * sent_x[mix->from[e]];
+                    u[i] += mix->weight[e] * sent_u[mix->from[e]];
+                }
+            }
+        }
+        for (int i = 0; i < 5; i++) {
+            m[i] = beta * m[i] + fresh * (z[i] - x[i] / u[i]);
+            z[i] = x[i] / u[i];
+            mean += z[i] / 5;
+        }
+        for (int i = 0; step % 7 == 6 && i < 5; i++) {
+            z[i] -= mean;
+            sum += z[i] * z[i] + m[i] * m[i];
+        }
+        for (int i = 0; step % 7 == 6 && i < 5; i++) {
+            z[i] /= sqrt(sum);
+            m[i] /= sqrt(sum);
+            x[i] = z[i] * u[i];
+        }
+        grown += step % 7 == 6 ? log(sqrt(sum)) : 0;
+        at = step == 7 * 2000 - 1 ? grown : at;
+    }
+    double growth;
+    EXPECT_OK(oct__qgm_growth(star, 1, &(struct oct__qgm){beta, 0, 7}, &growth));
+    print_message("star of 5, every 7: %.5f, one by one %.5f\n", growth, exp((grown - at) / 2000));
+    assert_true(fabs(growth - exp((grown - at) / 2000)) < 2e-3);
+    oct_topology_destroy(star);
 }
 
 /* What an own part is for: on a directed ring of eight whole messages leave 0.998 of a disagreement
@@ -173,7 +239,8 @@ static void by_itself(void **state) {
         {"8", "one-peer-exponential", "sparse-push", "int8", NULL, "local", 1, "117"},
         {"8", "one-peer-exponential", "sparse-push", "int8", "qgm", "qgm", 0.19, "117"},
         {"8", "complete", "choco", "none", NULL, "local", 1, "40"},
-        {"16", "random-regular:change=yes", "choco", "int8", NULL, "local", 1, "40"},
+        {"16", "random-regular:change=yes", "choco", "int8", NULL, "local", 1, "22"},
+        {"8", "directed-ring", "choco", "int8", "qgm", "qgm", 0.19, "5"},
         {"7", "torus", "choco", "int8", NULL, "", -1, NULL}, /* no such torus: set_up.c says so */
     };
     for (size_t i = 0; i < OCT_COUNT_OF(cases); i++) {
@@ -206,6 +273,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rings),
         cmocka_unit_test(rare_rounds),
+        cmocka_unit_test(steps_between),
         cmocka_unit_test(an_own_part_steadies),
         cmocka_unit_test(irregular_graphs),
         cmocka_unit_test(by_itself),

@@ -2,8 +2,10 @@
 /* rows.cu - the GPU's operations on whole rows of parameters: the optimizer's and gossip's.
  *
  * Each element on its own, every product and sum rounded on its own as kernels.def has them, so rows
- * are the CPU's to the bit. One launch an operation.
+ * are the CPU's to the bit, and CLIP's sum in the CPU's order. One launch an operation, CLIP two.
  */
+#include <float.h>
+
 #include "engine/cuda/four.cuh"
 
 /* --- what changes from step to step ------------------------------------------------------------- */
@@ -68,8 +70,8 @@ static __global__ void __launch_bounds__(OCT_CLIP_LANES)
     }
 }
 
-/* Every block finds the norm for itself; hardly any has more to do. One that is not finite is left
- * alone, for the search that names what made it so. */
+/* Every block finds the norm for itself; most have no more to do. One that is not finite is left alone:
+ * the step after finds, and names, what comes of it. */
 static __global__ void __launch_bounds__(BLOCK)
     clip_kernel(size_t n, int wide, nodes<float> x, const double *squares, double limit) {
     __shared__ float excess;
@@ -81,7 +83,7 @@ static __global__ void __launch_bounds__(BLOCK)
             sum += squares[(size_t)node * n_pieces + i];
         }
         const double norm = sqrt(sum);
-        excess = norm > limit && isfinite(norm) ? (float)(norm / limit) : 1.0F;
+        excess = norm > limit && isfinite(norm) ? (float)fmin(norm / limit, (double)FLT_MAX) : 1.0F;
     }
     __syncthreads();
     const float by = excess;
