@@ -67,10 +67,10 @@ OCT_API OCT_MUST_CHECK oct_status oct_config_set(struct oct_config *config, cons
                                                  const char *value);
 
 /* Sets the options that a run file names: YAML, `name: value` lines with the option table's names.
- * Options that were set before stay as they are, so that a command line overrides its file; and what the
- * file says that means nothing in a precision that was set before is left to its default, as by
- * oct_config_recast. Every complaint begins with FILE:LINE; then nothing of the file has been set. UNSUPPORTED in a build
- * without libyaml. */
+ * Options that were set before stay as they are, so that a command line overrides its file; and what
+ * the file says that means nothing in a precision that was set before is left to its default, as by
+ * oct_config_recast. Every complaint begins with FILE:LINE; then nothing of the file has been set.
+ * UNSUPPORTED in a build without libyaml. */
 OCT_API OCT_MUST_CHECK oct_status oct_config_read(struct oct_config *config, const char *path);
 
 /* The same from memory; `name` stands for the file in messages. */

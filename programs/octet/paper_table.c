@@ -250,8 +250,8 @@ int paper_table_repeat(struct paper_table *table, const struct cli *cli, const c
         if (to - from >= MOST - n) {
             return cli_usage(cli, "--seeds is '%.60s': that is more than %d", seeds, MOST);
         }
-        for (long long k = 0; k <= to - from;
-             k++) { /* what is too large for a seed, its option says */
+        /* what is too large for a seed, its option says */
+        for (long long k = 0; k <= to - from; k++) {
             int is_new = 1;
             for (int i = 0; i < n; i++) {
                 is_new = is_new && table->seeds[i] != from + k;

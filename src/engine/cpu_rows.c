@@ -2,8 +2,8 @@
 /* cpu_rows.c - the CPU's operations on whole rows of parameters: the optimizer's and gossip's.
  *
  * A row is hundreds of thousands of elements, each on its own, so threads share it in pieces. The
- * pieces' size does not matter to the result, but for CLIP's sum over all of them, of which engine.h has
- * the order; so the pieces are CLIP's.
+ * pieces' size does not matter to the result, but for CLIP's sum over all of them, whose order
+ * engine.h has; so the pieces are CLIP's.
  */
 #include <float.h>
 #include <math.h>
@@ -93,8 +93,8 @@ static void square_piece(const struct piece *p) {
     squares_of(p)[p->first / PIECE] = sums[0];
 }
 
-/* Every piece finds the norm for itself. One that is not finite is left alone: the step after finds, and
- * names, what comes of it. */
+/* Every piece finds the norm for itself. One that is not finite is left alone: the step after finds,
+ * and names, what comes of it. */
 static void clip_piece(const struct piece *p) {
     const double *squares = squares_of(p), limit = p->args->attr.clip.norm;
     double sum = 0.0;

@@ -109,9 +109,9 @@ struct oct__quant_attr {
 struct oct__packet_form; /* engine/packet.h */
 struct oct__share;
 
-/* A norm is the same on every engine, to the bit: CLIP sums squares up in double, and so many elements
- * after each other make a sum of their own, element i in one of OCT_CLIP_LANES by i modulo them, of which
- * the second half is then added to the first until one is left. These sums are added in order. */
+/* CLIP's norm is the same on every engine, to the bit. Squares are summed up in double, those of
+ * OCT_CLIP_PIECE elements by themselves: element i goes into sum i modulo OCT_CLIP_LANES, and the second
+ * half of these is added to the first until one is left. The pieces' sums are added in order. */
 #define OCT_CLIP_PIECE 16384
 #define OCT_CLIP_LANES 256
 

@@ -15,8 +15,8 @@ OCT_MUST_CHECK oct_status oct__config_growth(const struct oct_config *config, do
 
 /* How far a round moves: the option, or the algorithm's rule for the compressor. Quasi-global momentum
  * repeats every round's move 1 / (1 - beta^2) times in the long run; where it does not hold with the
- * rule and holds with 1 - beta^2 of it (half of that where messages are sparse), or holds better and messages
- * are sparse or rare, it gets that. */
+ * rule and holds with 1 - beta^2 of it (half of that where messages are sparse), or holds better and
+ * messages are sparse or rare, it gets that. */
 OCT_MUST_CHECK oct_status oct__config_gamma(const struct oct_config *config, double *out);
 
 /* The graph that the options ask for (set_up.c). */

@@ -376,27 +376,35 @@ static void plans_of_random_networks(void **state) {
 
 /* --- calls ----------------------------------------------------------------------------------- */
 
+/* A training step of a small network; `config` says what is special about it. */
+static struct oct_graph step_graph;
+
+static struct oct__program *plan_step(struct oct__program_config config) {
+    struct oct__program *program = NULL;
+    EXPECT_OK(oct__graph_init(&step_graph, 16, 16, 3, 10, oct__norm_find("batchnorm")));
+    EXPECT_OK(oct__model_build("resnet20", &step_graph));
+    EXPECT_OK(oct__graph_check(&step_graph));
+    config.mode = OCT_MODE_TRAIN;
+    config.batch = 2;
+    config.form = (struct oct__lane_form){1, 1, 16};
+    config.dataset_images = 10;
+    config.dataset_height = config.dataset_width = 16;
+    EXPECT_OK(oct__program_create(engine, &step_graph, &config, &program));
+    return program;
+}
+
+static void end_step(struct oct__program *program) {
+    oct__program_destroy(program);
+    oct__graph_fini(&step_graph);
+}
+
 /* Quasi-global momentum: gossip's result changes it, and with a part of its own the step does before. */
 static void momentum_of_all_nodes(void **state) {
     (void)state;
     static const double owns[] = {0.0, 0.25, 1.0};
-    struct oct_graph g;
-    EXPECT_OK(oct__graph_init(&g, 16, 16, 3, 10, oct__norm_find("batchnorm")));
-    EXPECT_OK(oct__model_build("resnet20", &g));
-    EXPECT_OK(oct__graph_check(&g));
     for (size_t i = 0; i < OCT_COUNT_OF(owns); i++) {
-        struct oct__program *program = NULL;
-        const struct oct__program_config config = {.mode = OCT_MODE_TRAIN,
-                                                   .batch = 2,
-                                                   .form = {1, 1, 16},
-                                                   .dataset_images = 10,
-                                                   .dataset_height = 16,
-                                                   .dataset_width = 16,
-                                                   .beta = 0.5F,
-                                                   .is_global = 1,
-                                                   .own = owns[i],
-                                                   .settles = 1};
-        EXPECT_OK(oct__program_create(engine, &g, &config, &program));
+        struct oct__program *program = plan_step((struct oct__program_config){
+            .beta = 0.5F, .is_global = 1, .own = owns[i], .settles = 1});
         const struct oct__program_call *sgd = &program->calls[program->n_update - 1];
         const struct oct__program_call *settle = &program->calls[program->n_calls - 1];
         assert_int_equal(sgd->op, OCT_OP_SGD);
@@ -405,28 +413,16 @@ static void momentum_of_all_nodes(void **state) {
         /* the momentum decays once: after gossip, or where the step already has a part in it */
         assert_true(settle->attr.settle.beta == (owns[i] > 0.0 ? 1.0F : 0.5F));
         assert_true(settle->attr.settle.share == 0.5 * (1.0 - owns[i]));
-        oct__program_destroy(program);
+        end_step(program);
     }
-    oct__graph_fini(&g);
 }
 
 /* Gradients are made shorter between backward and the step, where a limit is set. */
 static void gradients_are_clipped(void **state) {
     (void)state;
-    struct oct_graph g;
-    EXPECT_OK(oct__graph_init(&g, 16, 16, 3, 10, oct__norm_find("batchnorm")));
-    EXPECT_OK(oct__model_build("resnet20", &g));
-    EXPECT_OK(oct__graph_check(&g));
     for (int is_clipped = 0; is_clipped < 2; is_clipped++) {
-        struct oct__program *program = NULL;
-        const struct oct__program_config config = {.mode = OCT_MODE_TRAIN,
-                                                   .batch = 2,
-                                                   .form = {1, 1, 16},
-                                                   .dataset_images = 10,
-                                                   .dataset_height = 16,
-                                                   .dataset_width = 16,
-                                                   .clip = is_clipped ? 2.0 : 0.0};
-        EXPECT_OK(oct__program_create(engine, &g, &config, &program));
+        struct oct__program *program =
+            plan_step((struct oct__program_config){.clip = is_clipped ? 2.0 : 0.0});
         const struct oct__program_call *first = &program->calls[program->n_backward];
         const struct oct__program_call *sgd = &program->calls[program->n_update - 1];
         assert_int_equal(sgd->op, OCT_OP_SGD);
@@ -436,9 +432,8 @@ static void gradients_are_clipped(void **state) {
             assert_int_equal(first->tensors[0], sgd->tensors[2]);
             assert_true(first->attr.clip.norm == 2.0);
         }
-        oct__program_destroy(program);
+        end_step(program);
     }
-    oct__graph_fini(&g);
 }
 
 /* Every parameter that the logits depend on gets its gradient from exactly one call. */
