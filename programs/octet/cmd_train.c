@@ -306,8 +306,10 @@ const struct cli_command cli_train = {
     .examples = examples,
     .json = "accuracy (of the average model, per cent), accuracy_nodes (mean over nodes), "
             "accuracy_least, accuracy_most, nodes_tested, loss, train_loss, consensus_distance, "
-            "bytes_sent, bytes_final, bytes_dense, messages, gossip_share, samples_per_s, seconds, "
-            "checkpoint_seconds, epochs, n_parameters, workspace_bytes, state_bytes, model_sha256, "
+            "bytes_sent, bytes_final, bytes_dense, sent_of_dense (while training, of plain floats "
+            "after "
+            "every step), messages, gossip_share, samples_per_s, seconds, checkpoint_seconds, "
+            "epochs, n_parameters, workspace_bytes, state_bytes, model_sha256, "
             "faults (with --fault: "
             "absent, dropped, late, overtaken, double, repairs, repair_bytes), interrupted, saved, "
             "checkpoint, db, run, compare (precision, norm, the keys above to faults, "

@@ -412,13 +412,10 @@ const struct paper_cell *paper_done_at(const struct paper_table *table, int row,
 
 double paper_sent(const struct paper_cell *cell) {
     const struct paper_result *result = &cell->result;
-    if (cell->state != PAPER_DONE || result->bytes_dense == 0) {
-        return NAN;
-    }
-    /* bytes_dense is of the messages that there were */
-    const double every = strtod(oct_config_get(cell->config, "gossip-every"), NULL);
-    return (double)(result->bytes_sent - result->bytes_final) /
-           ((double)result->bytes_dense * (every > 1 ? every : 1));
+    return cell->state == PAPER_DONE
+               ? cli_of_dense(result->bytes_sent, result->bytes_final, result->bytes_dense,
+                              oct_config_get(cell->config, "gossip-every"))
+               : (double)NAN;
 }
 
 int paper_column_fp32(const struct paper_table *table, int column) {

@@ -301,10 +301,8 @@ void report_fini(struct report *report) {
 
 double report_dense_ratio(const struct report_run *run) {
     const struct oct_run *facts = &run->facts;
-    if (facts->bytes_dense == 0 || facts->bytes_sent <= facts->bytes_final) {
-        return NAN;
-    }
-    return (double)(facts->bytes_sent - facts->bytes_final) / (double)facts->bytes_dense;
+    return cli_of_dense(facts->bytes_sent, facts->bytes_final, facts->bytes_dense,
+                        report_option(run, "gossip-every"));
 }
 
 int report_has_nodes(const struct report_run *run) {

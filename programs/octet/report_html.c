@@ -53,7 +53,9 @@ static void ratio_text(const struct report_run *run, char *out, size_t bytes) {
     const double ratio = report_dense_ratio(run);
     out[0] = '\0';
     if (isfinite(ratio)) {
-        snprintf(out, bytes, "%s of plain floats", cli_part(ratio).text);
+        snprintf(out, bytes, "%s of plain floats%s", cli_part(ratio).text,
+                 strtol(report_option(run, "gossip-every"), NULL, 10) > 1 ? " after every step"
+                                                                          : "");
     }
 }
 
@@ -138,7 +140,7 @@ static void put_summary(FILE *out, const struct report *report) {
           "mean "
           "squared distance from their average, relative to it. Of dense: bytes beside those of "
           "plain "
-          "floats.</p>\n</section>\n",
+          "floats after every step.</p>\n</section>\n",
           out);
 }
 

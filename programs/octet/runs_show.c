@@ -192,9 +192,10 @@ static void add_line(struct cli_table *table, const char *name, const char *valu
     cli_table_cell(table, "%s", note);
 }
 
-static void print_result(const struct oct_run *run) {
+/* `every`: steps from one message to the next. */
+static void print_result(const struct oct_run *run, const char *every) {
     struct cli_table table;
-    char spread[96], sum[16], epochs[32], dense[64] = "over all edges";
+    char spread[96], sum[16], epochs[32], dense[96] = "over all edges";
     snprintf(epochs, sizeof epochs, "%d of %d", run->epochs, run->n_epochs);
     cli_table_init(&table, "result|>value|~");
     add_line(&table, "epochs", epochs, "");
@@ -210,11 +211,11 @@ static void print_result(const struct oct_run *run) {
         add_line(&table, "train loss", cli_decimals(run->train_loss, 4).text, "last epoch");
         add_line(&table, "consensus", runs_number(run->consensus_distance).text,
                  "distance of the nodes from their mean");
-        if (run->bytes_dense > 0 && run->bytes_sent > run->bytes_final) {
-            snprintf(
-                dense, sizeof dense, "over all edges; %s of plain floats",
-                cli_part((double)(run->bytes_sent - run->bytes_final) / (double)run->bytes_dense)
-                    .text);
+        const double of_dense =
+            cli_of_dense(run->bytes_sent, run->bytes_final, run->bytes_dense, every);
+        if (isfinite(of_dense)) {
+            snprintf(dense, sizeof dense, "over all edges; %s of plain floats%s",
+                     cli_part(of_dense).text, strcmp(every, "1") == 0 ? "" : " after every step");
         }
         add_line(&table, "sent", cli_bytes(run->bytes_sent).text, dense);
         if (isfinite(run->gossip_share) && run->bytes_sent > 0) {
@@ -356,7 +357,8 @@ static void print_options(struct oct_runs *runs, int64_t number) {
     cli_table_fini(&table);
 }
 
-static void print_run(struct oct_runs *runs, const struct oct_run *run, const char *command) {
+static void print_run(struct oct_runs *runs, const struct oct_run *run, const char *command,
+                      const char *every) {
     const int64_t number = run->number; /* its texts go with the next call */
     const int width = cli_width(stdout, 100);
     printf("%srun %lld%s of %s: ", cli_style(stdout, CLI_BOLD), (long long)number,
@@ -374,7 +376,7 @@ static void print_run(struct oct_runs *runs, const struct oct_run *run, const ch
         cli_wrap(stdout, run->machine, 3, 3, width);
     }
     putchar('\n');
-    print_result(run);
+    print_result(run, every);
     print_epochs(runs, number);
     print_nodes(runs, number);
     print_edges(runs, number);
@@ -383,10 +385,14 @@ static void print_run(struct oct_runs *runs, const struct oct_run *run, const ch
 }
 
 int runs_show(const struct cli *cli, struct oct_runs *runs, const char *path, int64_t number) {
-    char *command = NULL;
+    char *command = NULL, every[32] = "1";
+    const char *value;
     struct oct_run run;
     oct_status status = runs_command(runs, number, &command);
     if (status == OCT_OK) {
+        if (oct_runs_option_find(runs, number, "gossip-every", &value) == OCT_OK) {
+            snprintf(every, sizeof every, "%s", value);
+        }
         status = oct_runs_find(runs, number, &run);
     }
     int code = CLI_DONE;
@@ -397,7 +403,7 @@ int runs_show(const struct cli *cli, struct oct_runs *runs, const char *path, in
         cli_json_text(root, "db", path);
         code = cli_json_print(root);
     } else {
-        print_run(runs, &run, command);
+        print_run(runs, &run, command, every);
     }
     free(command);
     return code;

@@ -21,7 +21,8 @@ static int has_second(const struct cli_report *report) {
 
 struct rows {
     struct cli_table table;
-    int two; /* values of two runs in each row */
+    int two;           /* values of two runs in each row */
+    const char *every; /* steps from one message to the next */
 };
 
 static void add_row(struct rows *rows, const char *name, const char *value, const char *other,
@@ -75,10 +76,6 @@ static uint64_t bytes_trained(const struct oct_result *result) {
     return result->bytes_sent - result->bytes_final;
 }
 
-static struct cli_text against_dense(const struct oct_result *result) {
-    return cli_part((double)bytes_trained(result) / (double)result->bytes_dense);
-}
-
 /* "12 dropped, 3 late, 1 overtaken, 4 double": what of it there was. */
 static void add_faults(struct rows *rows, const struct oct_result *a, const struct oct_result *b) {
     const struct oct_fault_counts *f = &a->faults, *other = &b->faults;
@@ -102,18 +99,21 @@ static void add_faults(struct rows *rows, const struct oct_result *a, const stru
 }
 
 static void add_traffic(struct rows *rows, const struct oct_result *a, const struct oct_result *b) {
-    char note[96], messages[48] = "";
+    char note[128], part[64];
     add_row(rows, "consensus", small(a->consensus_distance).text, small(b->consensus_distance).text,
             "mean squared distance from the average, relative", "");
     if (a->bytes_sent == 0) {
         return;
     }
     if (a->messages > 0) {
-        snprintf(note, sizeof note, "%s of dense fp32, which would be %s", against_dense(a).text,
-                 cli_bytes(a->bytes_dense).text);
-        snprintf(messages, sizeof messages, "%s of dense fp32", against_dense(a).text);
+        const double of_dense =
+            cli_of_dense(a->bytes_sent, a->bytes_final, a->bytes_dense, rows->every);
+        snprintf(part, sizeof part, "%s of dense fp32%s", cli_part(of_dense).text,
+                 strcmp(rows->every, "1") == 0 ? "" : " after every step");
+        snprintf(note, sizeof note, "%s, which would be %s", part,
+                 cli_bytes((uint64_t)((double)bytes_trained(a) / of_dense)).text);
         add_row(rows, "sent", cli_bytes(bytes_trained(a)).text, cli_bytes(bytes_trained(b)).text,
-                note, messages);
+                note, part);
     }
     if (a->bytes_final > 0) {
         add_row(rows, "  at the end", cli_bytes(a->bytes_final).text,
@@ -196,7 +196,7 @@ static void print_title(const struct cli_report *report) {
 void cli_report_print(const struct cli_report *report) {
     const struct cli_run *first = &report->first, *second = &report->second;
     const int n_nodes = cli_nodes(first->config);
-    struct rows rows = {.two = has_second(report)};
+    struct rows rows = {.two = has_second(report), .every = setting(first, "gossip-every")};
     char heads[128] = "result|>value|~";
     if (rows.two) {
         snprintf(heads, sizeof heads, "result|>%s|>%s%s|~%s against %s",
@@ -231,7 +231,8 @@ void cli_report_print(const struct cli_report *report) {
 /* --- JSON ------------------------------------------------------------------------------------ */
 
 /* What both runs have. */
-static void put_result(struct cli_json *object, const struct oct_result *r) {
+static void put_result(struct cli_json *object, const struct cli_run *run) {
+    const struct oct_result *r = &run->result;
     cli_json_real(object, "accuracy", r->accuracy);
     cli_json_real(object, "accuracy_nodes", r->accuracy_nodes);
     cli_json_real(object, "accuracy_least", r->accuracy_least);
@@ -243,6 +244,9 @@ static void put_result(struct cli_json *object, const struct oct_result *r) {
     cli_json_int(object, "bytes_sent", (int64_t)r->bytes_sent);
     cli_json_int(object, "bytes_final", (int64_t)r->bytes_final);
     cli_json_int(object, "bytes_dense", (int64_t)r->bytes_dense);
+    cli_json_real(
+        object, "sent_of_dense",
+        cli_of_dense(r->bytes_sent, r->bytes_final, r->bytes_dense, setting(run, "gossip-every")));
     cli_json_int(object, "messages", (int64_t)r->messages);
     cli_json_real(object, "gossip_share", r->gossip_share);
     cli_json_real(object, "samples_per_s", r->samples_per_s);
@@ -277,14 +281,14 @@ static struct cli_json *compare_json(const struct cli_report *report) {
         cli_json_put(object, "error", error);
         return object;
     }
-    put_result(object, &report->second.result);
+    put_result(object, &report->second);
     cli_json_flag(object, "interrupted", report->second.stopped);
     return object;
 }
 
 int cli_report_json(const struct cli_report *report) {
     struct cli_json *root = cli_json_object();
-    put_result(root, &report->first.result);
+    put_result(root, &report->first);
     cli_json_flag(root, "interrupted", report->stopped);
     cli_json_text(root, "saved", report->saved);
     cli_json_text(root, "checkpoint", report->checkpoint);

@@ -304,3 +304,11 @@ struct cli_text cli_part(double ratio) {
     snprintf(out.text, sizeof out.text, "1/%.28s", cli_decimals(1 / ratio, 2).text);
     return out;
 }
+
+double cli_of_dense(uint64_t sent, uint64_t final, uint64_t dense, const char *every) {
+    const double steps = strtod(every, NULL);
+    if (dense == 0 || sent <= final) {
+        return (double)NAN;
+    }
+    return (double)(sent - final) / ((double)dense * (steps > 1.0 ? steps : 1.0));
+}

@@ -52,7 +52,8 @@ for piece in ("5 nodes, random-regular:degree=2,change=yes: each sends to 2 othe
               "dirichlet:0.5: "):
     contains(done.err, piece, "a changing graph")
 contains(done.out, "mean over the first 2 of 5 nodes", "--eval-nodes 2")
-check(re.search(r"^sent +\S+ \S+ +1\.00 x of dense fp32", done.out, re.M), "uncompressed messages are dense", done.out)
+check(re.search(r"^sent +\S+ \S+ +1/2\.00 of dense fp32 after every step, which would be ", done.out, re.M),
+      "uncompressed messages after every second step are half of the dense ones", done.out)
 
 done = octet(*RUN, "--batch", "33")
 equal(done.code, 0, "a batch of more samples than a node has: exit", done)
@@ -264,6 +265,8 @@ check(top["bytes_dense"] >= 180 * top["bytes_sent"],
       f"topk:0.99,values=int8 is at most 1/180 of dense: {bytes_a_message(top)}")
 half = octet_json(*RUN, "--quiet", "--gossip-every", "2")
 equal(half["messages"], 8 * 2, "--gossip-every 2: messages in 4 steps")
+check(abs(2 * half["bytes_dense"] * half["sent_of_dense"] / half["bytes_sent"] - 1) < 1e-12,
+      f"--gossip-every 2: {half['sent_of_dense']} of dense messages after every step")
 equal(octet_json(*RUN, "--quiet", "--eval-nodes", "3")["nodes_tested"], 3, "--eval-nodes 3")
 equal(octet_json(*RUN, "--quiet", "--skew", "0.25")["config"]["partition"], "skew:0.25", "--skew 0.25: config")
 

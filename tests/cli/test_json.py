@@ -55,7 +55,8 @@ run = octet_json("train", *SOLO, "--epochs", "1", "--lr", "0.05", "--weight-deca
 keys = ["accuracy", "accuracy_nodes", "accuracy_least", "accuracy_most", "nodes_tested", "loss", "train_loss",
         "consensus_distance", "bytes_sent", "bytes_final", "bytes_dense", "messages", "gossip_share",
         "samples_per_s", "seconds", "checkpoint_seconds", "epochs", "n_parameters", "workspace_bytes", "state_bytes",
-        "model_sha256", "interrupted", "saved", "checkpoint", "db", "run", "compare", "quantizers", "config"]
+        "model_sha256", "interrupted", "saved", "checkpoint", "db", "run", "compare", "quantizers", "config",
+        "sent_of_dense"]
 if has_keys(run, keys, "train"):
     for key in keys[:20]:
         check(is_number(run[key]), f"train {key} is a number: {run[key]!r}")
@@ -66,8 +67,8 @@ if has_keys(run, keys, "train"):
     equal(run["epochs"], 1, "train epochs")
     equal(run["checkpoint_seconds"], 0, "train: no checkpoints, no time for them")
     equal(run["interrupted"], False, "train interrupted")
-    equal([run[key] for key in ("saved", "checkpoint", "compare", "quantizers")], 4 * [None],
-          "train: not asked for")
+    equal([run[key] for key in ("saved", "checkpoint", "compare", "quantizers", "sent_of_dense")], 5 * [None],
+          "train: not asked for, or nothing to compare")
     if "SQLite" in info["build"]["with"]:
         check(run["run"] >= 1 and run["db"].endswith("/octet/runs.db"), f"recorded: {run['run']}, {run['db']}")
     else:
