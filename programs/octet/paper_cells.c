@@ -4,7 +4,7 @@
  * Options come from four places, what came first stays: the command line, the row and the column of
  * the table, the short form, the block's run file. In the database a cell is found again by its
  * label; it counts when it was done with the same options. A half-done one has a checkpoint in the
- * state folder, octet/paper/LABEL, which is removed when the cell is done.
+ * state folder, octet/paper/LABEL-HASH of its options, which is removed when the cell is done.
  */
 #include "paper.h"
 
@@ -79,15 +79,36 @@ oct_status paper_row_config(const struct paper_table *table, int row, const stru
     return configure(table, &table->rows[row], "", cli, out);
 }
 
-/* Where checkpoints of the cell go; nowhere when the environment has no place for them. */
+/* A number for the options that were set and count: FNV-1a, which differs where they do. */
+static uint32_t options_hash(const struct oct_config *config) {
+    const struct oct_option *option;
+    uint32_t hash = 0x811c9dc5U;
+    for (int i = 0; (option = oct_option_at(i)) != NULL; i++) {
+        if (oct_option_is_incidental(option->name) || !oct_config_is_set(config, option->name)) {
+            continue;
+        }
+        const char *const words[] = {option->name, oct_config_get(config, option->name)};
+        for (size_t w = 0; w < CLI_COUNT_OF(words); w++) {
+            for (const char *c = words[w]; c == words[w] || c[-1]; c++) { /* with its end */
+                hash = (hash ^ (unsigned char)*c) * 0x01000193U;
+            }
+        }
+    }
+    return hash;
+}
+
+/* Where checkpoints of the cell go; nowhere when the environment has no place for them. With other
+ * options it is another run, which may be under way beside this one. */
 static void name_folder(struct paper_cell *cell) {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    const unsigned hash = options_hash(cell->config);
     int n = 0;
     if (state && *state == '/') {
-        n = snprintf(cell->folder, sizeof cell->folder, "%s/octet/paper/%s", state, cell->label);
+        n = snprintf(cell->folder, sizeof cell->folder, "%s/octet/paper/%s-%08x", state,
+                     cell->label, hash);
     } else if (home && *home == '/') {
-        n = snprintf(cell->folder, sizeof cell->folder, "%s/.local/state/octet/paper/%s", home,
-                     cell->label);
+        n = snprintf(cell->folder, sizeof cell->folder, "%s/.local/state/octet/paper/%s-%08x", home,
+                     cell->label, hash);
     }
     if (n <= 0 || (size_t)n >= sizeof cell->folder) {
         cell->folder[0] = '\0';

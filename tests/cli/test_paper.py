@@ -265,11 +265,27 @@ with tempfile.TemporaryDirectory() as state:
         done = octet(*several, "--lr", "1e6", "--db", "none", env=env)
         equal(done.code, 1, "--seeds, runs that fail: exit", done)
         contains(done.out, "fails", "--seeds: a cell of which a run fails has no mean")
+
+        def lock_of(command, label):
+            """The file that a process locks while it is at the cell of that label: one is let see, and killed."""
+            pattern = os.path.join(state, "octet/paper", label + "-????????.lock")
+            process = subprocess.Popen([OCTET, *command, "--db", "none"], stdin=subprocess.DEVNULL,
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
+            until = time.monotonic() + PATIENCE_S
+            while not glob.glob(pattern) and process.poll() is None and time.monotonic() < until:
+                time.sleep(0.0005)
+            found = glob.glob(pattern)
+            process.kill()
+            process.wait()
+            equal(len(found), 1, f"{label}: files that are locked")
+            os.makedirs(os.path.dirname(found[0]), exist_ok=True)
+            return found[0]
+
         # Seed 5 of int8 is another process's: its mean is of seed 1 alone, and so is what int8 costs.
-        path = os.path.join(state, "octet/paper/table2/short/r1")
-        os.makedirs(path)
-        with open(os.path.join(path, "choco-int8-seed5.lock"), "w", encoding="utf-8") as file:
+        with open(lock_of([*several[:-1], "5"], "table2/short/r1/choco-int8-seed5"), "w", encoding="utf-8") as file:
             fcntl.lockf(file, fcntl.LOCK_EX)
+            done = octet(*several[:-1], "5", "--lr", "0.03", env=env)
+            equal(done.code, 0, "a cell that another process is at, with other options: exit", done)
             done = octet(*several[:-1], "1,5", "--columns", "choco-fp32,choco-int8", env=env)
             equal(done.code, 1, "--seeds, one of them busy: exit", done)
             contains(done.out, "choco-int8-seed5: another octet paper is at this cell", "--seeds, one of them busy")
@@ -314,7 +330,7 @@ with tempfile.TemporaryDirectory() as state:
     LONG = ["paper", "table2", "--rows", "1", "--columns", "choco-fp32,choco-int8", *TINY, "--epochs", "8"]
 
     def checkpoints(folder, column):
-        return glob.glob(os.path.join(folder, "octet/paper/table2/full/r1", column, "step-*[0-9]"))
+        return glob.glob(os.path.join(folder, "octet/paper/table2/full/r1", column + "-????????", "step-*[0-9]"))
 
     def interrupt(number, folder):
         """Runs LONG; once its second cell has a checkpoint sends the signal; exit code and texts."""
