@@ -125,6 +125,9 @@ static void describe_gossip(const struct oct_config *config, char *text, size_t 
     if (strtod(text_of(config, "own-momentum"), NULL) > 0.0) {
         add(text, bytes, " and %s of a node's own", text_of(config, "own-momentum"));
     }
+    if (strtod(text_of(config, "slow-momentum"), NULL) > 0.0) {
+        add(text, bytes, " and %s from round to round", text_of(config, "slow-momentum"));
+    }
     const long n_final = number_of(config, "final-gossip");
     if (cli_talks(config) && n_final > 0) {
         add(text, bytes, "; then %ld round%s without training", n_final, n_final == 1 ? "" : "s");

@@ -112,7 +112,7 @@ oct__op_fn oct__cpu_batch, oct__cpu_relu, oct__cpu_relu_grad, oct__cpu_add, oct_
 
 /* cpu_rows.c: the optimizer's and gossip's operations on rows of parameters */
 oct__op_fn oct__cpu_clip, oct__cpu_sgd, oct__cpu_difference, oct__cpu_axpy, oct__cpu_settle,
-    oct__cpu_mean;
+    oct__cpu_slow, oct__cpu_copy, oct__cpu_mean;
 
 void oct__cpu_rows_scratch(enum oct__op op, const struct oct__lane_form *form,
                            const struct oct__args *args, struct oct__plan *plan);

@@ -7,6 +7,7 @@
  */
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 #include "engine/cpu.h"
 #include "kernels/kernels.h"
@@ -128,6 +129,24 @@ oct_status oct__cpu_sgd(const struct oct__lane *lane, const struct oct__args *ar
     return each_piece(lane, args, 0, sgd_piece);
 }
 
+/* Rare, so without a kernel of its own. With rate 0 nothing has moved by a gradient. */
+static void slow_piece(const struct piece *p) {
+    const double rate = (double)p->lane->learning_rate;
+    const float beta = p->args->attr.slow.beta, inverse = (float)(1.0 / rate);
+    const float far = (float)(p->args->attr.slow.rate * rate);
+    float *x = at(p, 0), *m = at(p, 2);
+    const float *anchor = at(p, 1);
+    for (size_t i = 0; rate != 0.0 && i < p->n; i++) {
+        const float d = inverse * (anchor[i] - x[i]);
+        m[i] = beta * m[i] + d;
+        x[i] = anchor[i] - far * (d + beta * m[i]);
+    }
+}
+
+oct_status oct__cpu_slow(const struct oct__lane *lane, const struct oct__args *args) {
+    return each_piece(lane, args, 0, slow_piece);
+}
+
 /* --- gossip ------------------------------------------------------------------------------------ */
 
 static void difference_piece(const struct piece *p) {
@@ -161,6 +180,14 @@ static void settle_piece(const struct piece *p) {
 
 oct_status oct__cpu_settle(const struct oct__lane *lane, const struct oct__args *args) {
     return each_piece(lane, args, 0, settle_piece);
+}
+
+static void copy_piece(const struct piece *p) {
+    memcpy(at(p, 1), at(p, 0), p->n * sizeof(float));
+}
+
+oct_status oct__cpu_copy(const struct oct__lane *lane, const struct oct__args *args) {
+    return each_piece(lane, args, 0, copy_piece);
 }
 
 static void mean_piece(const struct piece *p) {

@@ -104,6 +104,8 @@ static oct__op_fn *const operations[OCT_OP_COUNT] = {
     [OCT_OP_DIFFERENCE] = oct__cuda_difference,
     [OCT_OP_AXPY] = oct__cuda_axpy,
     [OCT_OP_SETTLE] = oct__cuda_settle,
+    [OCT_OP_SLOW] = oct__cuda_slow,
+    [OCT_OP_COPY] = oct__cuda_copy,
     [OCT_OP_MEAN] = oct__cuda_mean,
     [OCT_OP_NONFINITE] = oct__cuda_nonfinite,
 };

@@ -159,6 +159,10 @@ union oct__attr {
         float beta;   /* what stays of the momentum: 1 where SGD has seen to it */
         double share; /* what a move adds to it, at a rate of 1 */
     } settle;
+    struct {
+        float beta;
+        double rate; /* of the learning rate */
+    } slow;
 };
 
 #define OCT_ARGS_MOST 16

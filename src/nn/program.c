@@ -354,6 +354,19 @@ static void write_update(struct oct__program *program, const struct oct__program
     }
     oct__program_call(program, OCT_OP_SGD, NULL, sgd, 3, (int[]){x, m, g});
     program->n_update = program->n_calls;
+    int anchor = -1;
+    if (config->slow_beta > 0.0) {
+        anchor = tensor_new(program, OCT_HOME_ANCHOR, OCT_DTYPE_F32, 1, 1, 1, n, 0);
+        int slow = tensor_new(program, OCT_HOME_SLOW, OCT_DTYPE_F32, 1, 1, 1, n, 0);
+        union oct__attr attr = {
+            .slow = {.beta = (float)config->slow_beta, .rate = config->slow_rate}};
+        oct__program_call(program, OCT_OP_SLOW, NULL, attr, 3, (int[]){x, anchor, slow});
+    }
+    program->n_slow = program->n_calls;
+    if (config->slow_beta > 0.0) {
+        oct__program_call(program, OCT_OP_COPY, NULL, (union oct__attr){0}, 2, (int[]){x, anchor});
+    }
+    program->n_kept = program->n_calls;
     if (config->settles) {
         int u = tensor_new(program, OCT_HOME_WEIGHT, OCT_DTYPE_F32, 1, 1, 1, 1, 0);
         int z = tensor_new(program, OCT_HOME_PARAM, OCT_DTYPE_F32, 1, 1, 1, n, 0);

@@ -9,6 +9,7 @@
  *     tensors by home                          lives in
  *     PARAM MOMENTUM STAT   state of a node    the cohort's arrays, [node][row]
  *     NUMERATOR WEIGHT
+ *     ANCHOR SLOW
  *     GRAD                  gradient row       the lane
  *     WORK                  everything else    the lane; places are used again by later tensors
  *     KEPT                  made of parameters shared by the lanes that run the same parameters
@@ -39,6 +40,8 @@ enum oct__home {
     OCT_HOME_STAT,
     OCT_HOME_NUMERATOR,
     OCT_HOME_WEIGHT, /* one float: the push-sum weight */
+    OCT_HOME_ANCHOR, /* where the node was after the last round, */
+    OCT_HOME_SLOW,   /* … and its slow momentum */
     OCT_HOME_STATES, /* those before it are a node's state */
     OCT_HOME_GRAD = OCT_HOME_STATES,
     OCT_HOME_WORK,
@@ -105,7 +108,9 @@ struct oct__program {
     size_t n_gathered; /* calls at the front that read parameters alone, sorted by operation */
     size_t n_forward;  /* calls up to and including the loss */
     size_t n_backward; /* calls before the update */
-    size_t n_update;   /* calls up to and including the update; the rest settles what gossip left */
+    size_t n_update;   /* calls up to and including the update, */
+    size_t n_slow;     /* … slow momentum's, where a round of gossip follows, */
+    size_t n_kept;     /* … what it keeps of the round; the rest settles what gossip left */
     int *values;       /* [n_layers] tensor of each layer's value */
     int *gradients;    /* [n_layers] tensor of the gradient that has arrived so far; -1: none */
     int (*saved)[OCT_LAYER_SAVED]; /* [n_layers] what norms and pooling keep for backward */
@@ -135,7 +140,8 @@ struct oct__program_config {
     int is_global; /* momentum follows what gossip made of the update (quasi-global momentum), */
     double own;    /* … and the update itself so far: 0, not at all, to 1, alone */
     int settles;   /* x is a row of its own, and z = x / u follows gossip */
-    int keeps;     /* EVAL: what depends on parameters alone is kept */
+    double slow_beta, slow_rate; /* momentum from round to round; beta 0: none */
+    int keeps;                   /* EVAL: what depends on parameters alone is kept */
 };
 
 OCT_MUST_CHECK oct_status oct__program_create(struct oct__engine *engine,

@@ -17,7 +17,8 @@
 #include "train/trainer.h"
 
 /* Rows of a node that a step changes. */
-static const int homes[] = {OCT_HOME_PARAM, OCT_HOME_MOMENTUM, OCT_HOME_STAT, OCT_HOME_NUMERATOR};
+static const int homes[] = {OCT_HOME_PARAM,     OCT_HOME_MOMENTUM, OCT_HOME_STAT,
+                            OCT_HOME_NUMERATOR, OCT_HOME_ANCHOR,   OCT_HOME_SLOW};
 
 static const struct oct__fault_plan *plan_of(const struct oct_trainer *trainer) {
     return &trainer->exchange->faults->plan;
@@ -123,7 +124,7 @@ static oct_status give(struct oct_trainer *trainer, int from_home, int giver, in
     if (bytes == 0) {
         return OCT_OK;
     }
-    if (to_home == OCT_HOME_MOMENTUM) {
+    if (to_home == OCT_HOME_MOMENTUM || to_home == OCT_HOME_SLOW) {
         memset(cohort->host_row, 0, bytes);
     } else if (giver < 0) {
         const struct oct__row *row =
@@ -145,6 +146,8 @@ static oct_status start_anew(struct oct_trainer *trainer, int node, int64_t step
     OCT_TRY(find_giver(trainer, node, step, &giver));
     OCT_TRY(give(trainer, OCT_HOME_PARAM, giver, OCT_HOME_PARAM, node));
     OCT_TRY(give(trainer, OCT_HOME_PARAM, giver, OCT_HOME_NUMERATOR, node));
+    OCT_TRY(give(trainer, OCT_HOME_PARAM, giver, OCT_HOME_ANCHOR, node));
+    OCT_TRY(give(trainer, OCT_HOME_SLOW, giver, OCT_HOME_SLOW, node));
     OCT_TRY(give(trainer, OCT_HOME_STAT, giver, OCT_HOME_STAT, node));
     OCT_TRY(give(trainer, OCT_HOME_MOMENTUM, giver, OCT_HOME_MOMENTUM, node));
     OCT_TRY(oct__gossip_forget_node(trainer->gossip, node));

@@ -152,6 +152,8 @@ static oct_status make_programs(struct oct__cohort *cohort) {
         .is_global = c->is_global,
         .own = c->own,
         .settles = c->settles,
+        .slow_beta = c->slow_beta,
+        .slow_rate = c->slow_rate,
     };
     struct oct__program_config eval = step;
     eval.mode = OCT_MODE_EVAL;
@@ -198,6 +200,9 @@ static oct_status make_state(struct oct__cohort *cohort) {
     if (cohort->config.settles) {
         cohort->stride[OCT_HOME_NUMERATOR] = params * sizeof(float);
         cohort->stride[OCT_HOME_WEIGHT] = sizeof(float);
+    }
+    if (cohort->config.slow_beta > 0.0) {
+        cohort->stride[OCT_HOME_ANCHOR] = cohort->stride[OCT_HOME_SLOW] = params * sizeof(float);
     }
     size_t longest = params > stats ? params : stats;
     TAKE(cohort->host_row, longest);
@@ -535,7 +540,8 @@ static oct_status step_launch(void *context, int item, int worker) {
             return explain_loss(job, lane, &bases, lane->lane.first_node + i, node->loss);
         }
     }
-    OCT_TRY(run_piece(cohort, lane, &bases, program->n_backward, program->n_update));
+    OCT_TRY(run_piece(cohort, lane, &bases, program->n_backward,
+                      cohort->is_round ? program->n_slow : program->n_update));
     return cohort->watch ? read_watches(cohort, &bases, first) : OCT_OK;
 }
 
@@ -557,14 +563,18 @@ static oct_status settle_launch(void *context, int item, int worker) {
     for (int i = 0; i < n; i++) {
         weights[i] = (float)job->weights[first + i];
     }
-    OCT_TRY(oct__engine_write_rows(cohort->engine, bases.at[OCT_HOME_WEIGHT],
-                                   bases.stride[OCT_HOME_WEIGHT], weights, sizeof *weights, n));
-    return run_piece(cohort, lane, &bases, program->n_update, program->n_calls);
+    if (cohort->config.settles) {
+        OCT_TRY(oct__engine_write_rows(cohort->engine, bases.at[OCT_HOME_WEIGHT],
+                                       bases.stride[OCT_HOME_WEIGHT], weights, sizeof *weights, n));
+    }
+    return run_piece(cohort, lane, &bases, cohort->is_round ? program->n_slow : program->n_kept,
+                     program->n_calls);
 }
 
 oct_status oct__cohort_settle(struct oct__cohort *cohort, uint32_t step, float learning_rate,
                               const double *weights) {
-    if (!cohort->config.settles) {
+    const struct oct__program *program = cohort->step_program;
+    if ((cohort->is_round ? program->n_slow : program->n_kept) == program->n_calls) {
         return OCT_OK;
     }
     struct step_job job = {cohort, step, learning_rate, NULL, weights};
@@ -767,6 +777,9 @@ oct_status oct__cohort_write(struct oct__cohort *cohort, enum oct__home home, co
     for (int node = 0; node < cohort->config.n_nodes; node++) {
         char *at = (char *)cohort->state[home] + (size_t)node * bytes;
         OCT_TRY(cohort->engine->write(cohort->engine, at, row, bytes));
+    }
+    if (home == OCT_HOME_PARAM && cohort->state[OCT_HOME_ANCHOR]) {
+        OCT_TRY(oct__cohort_write(cohort, OCT_HOME_ANCHOR, row));
     }
     return home == OCT_HOME_PARAM && cohort->config.settles
                ? oct__cohort_write(cohort, OCT_HOME_NUMERATOR, row)

@@ -5,6 +5,7 @@
  *                                    momentum  [node][element]     activations, gradients, scratch
  *                                    stats     [node][element]
  *                                    numerator [node][element]     with push-sum or qgm
+ *                                    anchor, slow [node][element]  with slow momentum
  *
  * So memory is nodes × state + lanes × workspace. A cohort does one step of every node, settles what
  * gossip made of it, and classifies samples with a given row of parameters; messages are
@@ -42,7 +43,7 @@ struct oct__cohort_config {
     double clip; /* longest gradient; 0: any */
     float beta, decay;
     int is_global, settles;                /* as in struct oct__program_config, */
-    double own;                            /* … all three */
+    double own, slow_beta, slow_rate;      /* … all of them */
     const struct oct_partition *partition; /* which samples of `train` each node has */
     const uint32_t *test_rows; /* [n_test_rows] samples of `test` that are used; NULL: all */
     uint32_t n_test_rows;
@@ -110,6 +111,7 @@ struct oct__cohort {
     void *kept; /* what evaluation makes of parameters, once for all its batches and lanes */
     int n_lanes, n_eval_lanes;
     int watch;      /* the next steps look at the quantizers, too */
+    int is_round;   /* the next step, with what settles it, has a round of gossip */
     float *watched; /* [n_total][n_watches][4] what QUANT_COUNT found in the last watched step */
     double *apart;  /* [n_total] squared distances from the average model */
     struct oct__sampler *samplers; /* [n_nodes] */
@@ -133,8 +135,8 @@ void *oct__cohort_x(const struct oct__cohort *cohort);
 OCT_MUST_CHECK oct_status oct__cohort_step(struct oct__cohort *cohort, uint32_t step,
                                            float learning_rate, struct oct__node_step *nodes);
 
-/* z = x / u and quasi-global momentum, after gossip or in its place; nothing where z is x. `weights`
- * are the nodes' push-sum weights u. */
+/* What slow momentum keeps of a round; then z = x / u and quasi-global momentum, after gossip or in its
+ * place. Nothing where neither is. `weights` are the nodes' push-sum weights u. */
 OCT_MUST_CHECK oct_status oct__cohort_settle(struct oct__cohort *cohort, uint32_t step,
                                              float learning_rate, const double *weights);
 

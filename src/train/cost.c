@@ -53,6 +53,8 @@ enum oct__work oct__work_of(enum oct__op op) {
     case OCT_OP_CLIP:
     case OCT_OP_SGD:
     case OCT_OP_SETTLE:
+    case OCT_OP_SLOW:
+    case OCT_OP_COPY:
         return OCT_WORK_UPDATE;
     case OCT_OP_BATCH:
         return OCT_WORK_INPUT;

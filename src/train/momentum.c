@@ -85,8 +85,9 @@ static const char *momentum_by_plan(const struct oct_config *config, const struc
     if (config->momentum[0]) {
         return config->momentum;
     }
-    /* With less than the rule it holds, and is no better than local momentum with the rule. */
-    const int is_stable = plan->growth > 0.0 && plan->growth <= OCT_GROWTH_STABLE;
+    /* With less than the rule it holds, and is no better than local momentum with the rule. Of slow
+     * momentum's leaps it must know nothing. */
+    const int is_stable = config->slow_momentum <= 0.0 && plan->growth > 0.0 && plan->growth <= OCT_GROWTH_STABLE;
     return is_stable && plan->gamma >= plan->rule ? "qgm" : "local";
 }
 

@@ -6,7 +6,7 @@
 #include "train/config.h"
 
 /* "qgm", "local" or "none": the option, or by itself quasi-global where nodes talk and it holds on
- * their graph with the whole gamma of the rule, else local. */
+ * their graph with the whole gamma of the rule, else local; and local with slow momentum. */
 OCT_MUST_CHECK oct_status oct__config_momentum(const struct oct_config *config, const char **out);
 
 /* How a disagreement grows from round to round with quasi-global momentum; 0 when nobody talks, and

@@ -281,6 +281,9 @@ oct_status oct_trainer_load(struct oct_trainer *trainer, const char *path) {
     OCT_TRY_TO(out, oct__cohort_write(cohort, OCT_HOME_STAT, whole.stats));
     memset(whole.values, 0, trainer->graph.params.n_elements * sizeof *whole.values);
     OCT_TRY_TO(out, oct__cohort_write(cohort, OCT_HOME_MOMENTUM, whole.values));
+    if (cohort->state[OCT_HOME_SLOW]) {
+        OCT_TRY_TO(out, oct__cohort_write(cohort, OCT_HOME_SLOW, whole.values));
+    }
     OCT_TRY_TO(out, oct__gossip_forget(trainer->gossip));
     trainer->is_evaluated = 0;
 out:

@@ -189,6 +189,11 @@ static oct_status make_cohort(struct oct_trainer *trainer, const struct oct_conf
                  "needs nodes that talk",
                  config->own_momentum, momentum);
     }
+    if (is_global && config->slow_momentum > 0.0) {
+        OCT_FAIL(INVALID,
+                 "slow-momentum goes with momentum local or none, not with qgm, which would take "
+                 "its leaps for steps");
+    }
     struct oct__cohort_config cohort = {
         .engine = trainer->engine,
         .graph = &trainer->graph,
@@ -208,6 +213,8 @@ static oct_status make_cohort(struct oct_trainer *trainer, const struct oct_conf
         .is_global = is_global,
         .own = config->own_momentum,
         .settles = is_global || trainer->algorithm->is_push_sum,
+        .slow_beta = config->slow_momentum,
+        .slow_rate = config->slow_rate,
         .partition = trainer->partition,
         .test_rows = trainer->test_rows,
         .n_test_rows = trainer->n_test_rows,

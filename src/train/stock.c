@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stock.c - what a run consists of, for its checkpoints: each node's rows, and a few numbers.
  *
- * A node's rows are x, momentum, statistics (running ranges among them), whatever memory its gossip
- * has, and a replica for each edge it has sent over ("edge.3"). z follows from x and the push-sum
+ * A node's rows are x, momentum, the two of slow momentum, statistics (running ranges among them),
+ * whatever memory its gossip has, and a replica for each edge it has sent over ("edge.3"). z follows from x and the push-sum
  * weight; samplers, schedules and random streams follow from the step.
  */
 #include <float.h>
@@ -64,6 +64,14 @@ static int place_at(const struct oct_trainer *trainer, int node, int index, stru
     }
     if (index-- == 0) {
         set_place(out, "momentum", params, cohort->state[OCT_HOME_MOMENTUM], at);
+        return 1;
+    }
+    if (cohort->state[OCT_HOME_ANCHOR] && index-- == 0) {
+        set_place(out, "anchor", params, cohort->state[OCT_HOME_ANCHOR], at);
+        return 1;
+    }
+    if (cohort->state[OCT_HOME_SLOW] && index-- == 0) {
+        set_place(out, "slow", params, cohort->state[OCT_HOME_SLOW], at);
         return 1;
     }
     if (trainer->graph.stats.n_items > 0 && index-- == 0) {

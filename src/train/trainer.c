@@ -124,7 +124,7 @@ int oct__trainer_report_evaluation(int64_t batch, int64_t n_batches, void *conte
 
 /* The round that follows training step `step`, if one does. */
 static oct_status gossip(struct oct_trainer *trainer, int64_t step) {
-    if ((step + 1) % trainer->gossip_every != 0) {
+    if (!trainer->cohort->is_round) {
         return OCT_OK;
     }
     const int64_t round = step / trainer->gossip_every, n_rounds = oct__trainer_rounds(trainer);
@@ -143,6 +143,7 @@ oct_status oct__trainer_step(struct oct_trainer *trainer) {
     trainer->last_rate = oct__schedule_rate(&trainer->schedule, trainer->rate, trainer->step,
                                             n_steps, trainer->epoch_steps);
     trainer->cohort->watch = trainer->watches && (trainer->step + 1) % trainer->epoch_steps == 0;
+    trainer->cohort->is_round = (trainer->step + 1) % trainer->gossip_every == 0;
     const uint32_t step = (uint32_t)trainer->step;
     const float rate = (float)trainer->last_rate;
     const double *weights = trainer->gossip->u + trainer->first_node;
@@ -203,6 +204,7 @@ static oct_status final_rounds(struct oct_trainer *trainer) {
     if (trainer->n_final > 0 && trainer->final_done == 0) {
         OCT_TRY(oct__absence_return(trainer));
     }
+    trainer->cohort->is_round = 0; /* none of training */
     while (trainer->final_done < trainer->n_final) {
         const struct oct__traffic before = trainer->exchange->traffic;
         const int64_t round = oct__trainer_rounds(trainer) + trainer->final_done;

@@ -388,6 +388,14 @@ static void describe(struct call *call, enum oct__op op, struct dice *dice) {
         a->attr.settle.beta = 0.9F;
         a->attr.settle.share = 0.1;
         break;
+    case OCT_OP_SLOW:
+        a->t[0] = a->t[1] = a->t[2] = vector(n * 1000 + dice_below(dice, 5));
+        a->attr.slow.beta = 0.9F;
+        a->attr.slow.rate = 0.7;
+        break;
+    case OCT_OP_COPY:
+        a->t[0] = a->t[1] = vector(n * 1000 + dice_below(dice, 5));
+        break;
     case OCT_OP_MEAN:
         a->t[0] = vector(n * 1000);
         break;
@@ -698,7 +706,7 @@ static void check_bits(const char *who, const char *why, const struct call *call
 /* Rows of parameters have the same bits on every engine: ops.def says in which order all is done. */
 static int is_exact(enum oct__op op) {
     return op == OCT_OP_CLIP || op == OCT_OP_SGD || op == OCT_OP_DIFFERENCE || op == OCT_OP_AXPY ||
-           op == OCT_OP_SETTLE || op == OCT_OP_MEAN;
+           op == OCT_OP_SETTLE || op == OCT_OP_SLOW || op == OCT_OP_COPY || op == OCT_OP_MEAN;
 }
 
 static double largest_error(const char *who, const struct call *call, const struct result *found,

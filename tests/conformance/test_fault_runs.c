@@ -233,10 +233,9 @@ static void read_rows(struct oct_trainer *trainer, int home, float *out) {
 static const struct {
     int home;
     const char *name;
-} homes[] = {{OCT_HOME_PARAM, "parameters"},
-             {OCT_HOME_MOMENTUM, "momentum"},
-             {OCT_HOME_STAT, "statistics"},
-             {OCT_HOME_NUMERATOR, "numerators"}};
+} homes[] = {{OCT_HOME_PARAM, "parameters"}, {OCT_HOME_MOMENTUM, "momentum"},
+             {OCT_HOME_STAT, "statistics"},  {OCT_HOME_NUMERATOR, "numerators"},
+             {OCT_HOME_ANCHOR, "anchors"},   {OCT_HOME_SLOW, "slow momentum"}};
 
 enum { N_HOMES = OCT_COUNT_OF(homes) };
 
@@ -273,6 +272,7 @@ static void crash(const char *memory) {
     struct oct_config *config = configure(&options);
     struct oct_trainer *trainer = NULL;
     struct rows rows[N_HOMES];
+    EXPECT_OK(oct_config_set(config, "slow-momentum", "0.5"));
     EXPECT_OK(oct_trainer_create(config, NULL, &trainer));
     for (int h = 0; h < N_HOMES; h++) {
         const size_t bytes = trainer->cohort->stride[homes[h].home];
@@ -306,6 +306,12 @@ static void crash(const char *memory) {
     read_rows(trainer, OCT_HOME_NUMERATOR, now);
     if (memory[0]) {
         assert_memory_equal(now + 2 * n, before + n, n * sizeof *now);
+        read_rows(trainer, OCT_HOME_ANCHOR, now);
+        assert_memory_equal(now + 2 * n, before + n, n * sizeof *now);
+        read_rows(trainer, OCT_HOME_SLOW, now);
+        for (size_t i = 0; i < n; i++) {
+            assert_true(now[2 * n + i] == 0.0F);
+        }
         assert_true(trainer->gossip->u[2] == 1.0);
         assert_int_equal(trainer->exchange->faults->counts.repairs, 1 + 1); /* 1 -> 3 was new */
     }

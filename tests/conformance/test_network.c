@@ -44,6 +44,8 @@ static struct oct_config *configure(const struct options *o) {
         {"precision", o->precision},
         {"topology", o->topology},
         {"momentum", o->momentum},
+        {"slow-momentum", strcmp(o->momentum, "qgm") == 0 ? "0" : "0.5"},
+        {"clip-gradient", "2"},
         {"transport", o->transport},
         {"nodes", nodes},
         {"threads", threads},

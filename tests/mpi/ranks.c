@@ -72,6 +72,7 @@ static struct oct_config *configure(const struct trial *trial, const char *trans
         {"epochs", "3"},
         {"norm", trial->number % 4 == 1 ? "range-batchnorm" : "groupnorm"},
         {"momentum", trial->number % 3 ? "qgm" : "local"},
+        {"slow-momentum", trial->number % 3 ? "0" : "0.8"},
         {"own-momentum", trial->number % 3 == 2 ? "0.6" : "0"},
         {"clip-gradient", trial->number % 2 ? "0.5" : "0"},
         {"gossip-every", trial->number % 5 == 4 ? "2" : "1"},

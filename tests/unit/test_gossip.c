@@ -339,12 +339,45 @@ static void settle(void **state) {
     assert_memory_equal(z, exact, sizeof z);
 }
 
+/* d = (anchor - x) / rate; m = beta * m + d; x = anchor - part * rate * (d + beta * m). */
+static void slow(void **state) {
+    (void)state;
+    float at[2] = {1.0F, 3.0F}, anchor[2] = {2.0F, 3.0F}, momentum[2] = {4.0F, 8.0F};
+    struct oct__args args = {.attr.slow = {.beta = 0.5F, .rate = 0.5}};
+    run(OCT_OP_SLOW, &args, 2, 0.25F, (float *[]){at, anchor, momentum});
+    print_message("x %g %g, momentum %g %g\n", (double)at[0], (double)at[1], (double)momentum[0],
+                  (double)momentum[1]);
+    assert_true(momentum[0] == 6.0F && momentum[1] == 4.0F); /* 2 + 4, 4 + 0 */
+    assert_true(at[0] == 1.125F);                            /* 2 - 0.125 * (4 + 3) */
+    assert_true(at[1] == 2.75F); /* it goes on where nothing has moved: 3 - 0.125 * (0 + 2) */
+    assert_true(anchor[0] == 2.0F && anchor[1] == 3.0F);
+
+    /* A whole round's way and no momentum: x stays where it is. */
+    float here[2] = {0.75F, -3.0F}, none[2] = {0.0F, 0.0F};
+    args.attr.slow.beta = 0.0F;
+    args.attr.slow.rate = 1.0;
+    run(OCT_OP_SLOW, &args, 2, 0.5F, (float *[]){here, anchor, none});
+    assert_true(here[0] == 0.75F && here[1] == -3.0F && none[0] == 2.5F && none[1] == 12.0F);
+
+    /* Rate 0: nothing. */
+    run(OCT_OP_SLOW, &args, 2, 0.0F, (float *[]){at, anchor, momentum});
+    assert_true(at[0] == 1.125F && at[1] == 2.75F && momentum[0] == 6.0F);
+
+    run(OCT_OP_COPY, &args, 2, 0.0F, (float *[]){at, anchor});
+    assert_memory_equal(anchor, at, sizeof at);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shares_add_up),      cmocka_unit_test(memory_of_algorithms),
-        cmocka_unit_test(refusals),           cmocka_unit_test(replicas),
-        cmocka_unit_test(requests_that_fail), cmocka_unit_test(clip),
-        cmocka_unit_test(global_step),        cmocka_unit_test(settle),
+        cmocka_unit_test(shares_add_up),
+        cmocka_unit_test(memory_of_algorithms),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(replicas),
+        cmocka_unit_test(requests_that_fail),
+        cmocka_unit_test(clip),
+        cmocka_unit_test(global_step),
+        cmocka_unit_test(settle),
+        cmocka_unit_test(slow),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }

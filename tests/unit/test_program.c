@@ -417,6 +417,31 @@ static void momentum_of_all_nodes(void **state) {
     }
 }
 
+/* Slow momentum comes between the step and gossip, and keeps what gossip leaves before that is settled. */
+static void momentum_of_rounds(void **state) {
+    (void)state;
+    for (int settles = 0; settles < 2; settles++) {
+        struct oct__program *program = plan_step((struct oct__program_config){
+            .beta = 0.5F, .slow_beta = 0.75, .slow_rate = 0.5, .settles = settles});
+        const struct oct__program_call *sgd = &program->calls[program->n_update - 1];
+        const struct oct__program_call *slow = &program->calls[program->n_update];
+        const struct oct__program_call *copy = &program->calls[program->n_slow];
+        assert_true(sgd->op == OCT_OP_SGD && slow->op == OCT_OP_SLOW && copy->op == OCT_OP_COPY);
+        assert_int_equal(program->n_slow, program->n_update + 1);
+        assert_int_equal(program->n_kept, program->n_slow + 1);
+        assert_int_equal(program->n_calls, program->n_kept + (size_t)settles);
+        assert_true(slow->attr.slow.beta == 0.75F && slow->attr.slow.rate == 0.5);
+        /* of the row that the step has changed, to the row that slow momentum starts from */
+        assert_int_equal(slow->tensors[0], sgd->tensors[0]);
+        assert_int_equal(copy->tensors[0], sgd->tensors[0]);
+        assert_int_equal(copy->tensors[1], slow->tensors[1]);
+        end_step(program);
+    }
+    struct oct__program *program = plan_step((struct oct__program_config){.settles = 1});
+    assert_int_equal(program->n_update, program->n_kept);
+    end_step(program);
+}
+
 /* Gradients are made shorter between backward and the step, where a limit is set. */
 static void gradients_are_clipped(void **state) {
     (void)state;
@@ -657,6 +682,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_of_models),
         cmocka_unit_test(momentum_of_all_nodes),
+        cmocka_unit_test(momentum_of_rounds),
         cmocka_unit_test(gradients_are_clipped),
         cmocka_unit_test(packed_weights_are_kept),
         cmocka_unit_test(plans_of_random_networks),

@@ -305,6 +305,68 @@ static void save_and_load(void **state) {
     }
 }
 
+static float *row_of(struct oct_trainer *trainer, int home) {
+    const size_t bytes = trainer->cohort->stride[home];
+    float *row = malloc(bytes);
+    assert_non_null(row);
+    EXPECT_OK(trainer->engine->read(trainer->engine, row, trainer->cohort->state[home], bytes));
+    return row;
+}
+
+/* After every third step a node goes on from where it was three steps before, by 0.7 of the way it has
+ * come and what momentum adds; where it comes to is where the next three steps are counted from. */
+static void slow_momentum(void **state) {
+    (void)state;
+    struct oct_trainer *plain =
+        create(configure("momentum", "local", "gossip-every", "3", "lr", "0.05", NULL), NULL);
+    struct oct_trainer *slow = create(configure("momentum", "local", "gossip-every", "3", "lr",
+                                                "0.05", "slow-momentum", "0.5", NULL),
+                                      NULL);
+    const size_t n = plain->graph.params.n_elements;
+    float *begin = row_of(slow, OCT_HOME_ANCHOR), *first = row_of(plain, OCT_HOME_PARAM);
+    assert_memory_equal(begin, first, n * sizeof *begin); /* the model they begin with */
+    free(first);
+    for (int step = 0; step < 3; step++) {
+        EXPECT_OK(oct__trainer_step(plain));
+        EXPECT_OK(oct__trainer_step(slow));
+    }
+    float *usual = row_of(plain, OCT_HOME_PARAM), *far = row_of(slow, OCT_HOME_PARAM);
+    double worst = 0.0, longest = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        const double way = (double)usual[i] - (double)begin[i];
+        worst = fmax(worst, fabs((double)far[i] - (double)begin[i] - 0.7 * 1.5 * way));
+        longest = fmax(longest, fabs(way));
+    }
+    print_message("%g off a way of %g\n", worst, longest);
+    assert_true(longest > 1e-3 && worst < 1e-6);
+    float *anchor = row_of(slow, OCT_HOME_ANCHOR);
+    assert_memory_equal(anchor, far, n * sizeof *anchor);
+    EXPECT_OK(oct__trainer_step(slow));
+    float *next = row_of(slow, OCT_HOME_ANCHOR);
+    assert_memory_equal(anchor, next, n * sizeof *anchor);
+
+    char folder[SCRATCH_PATH];
+    assert_non_null(scratch_make(folder));
+    const char *path = scratch_at(folder, "model.safetensors");
+    EXPECT_OK(oct_trainer_save(plain, path));
+    EXPECT_OK(oct_trainer_load(slow, path)); /* which begins anew */
+    float *loaded = row_of(slow, OCT_HOME_ANCHOR), *momentum = row_of(slow, OCT_HOME_SLOW);
+    assert_memory_equal(loaded, usual, n * sizeof *loaded);
+    for (size_t i = 0; i < n; i++) {
+        assert_true(momentum[i] == 0.0F);
+    }
+    scratch_remove(folder);
+    free(begin);
+    free(usual);
+    free(far);
+    free(anchor);
+    free(next);
+    free(loaded);
+    free(momentum);
+    oct_trainer_destroy(plain);
+    oct_trainer_destroy(slow);
+}
+
 /* The average of several nodes is what is saved, and every node gets what is loaded. */
 static void several_nodes(void **state) {
     (void)state;
@@ -555,6 +617,7 @@ int main(void) {
         cmocka_unit_test(batch_larger_than_the_data),
         cmocka_unit_test(fewer_samples),
         cmocka_unit_test(save_and_load),
+        cmocka_unit_test(slow_momentum),
         cmocka_unit_test(several_nodes),
         cmocka_unit_test(own_data_and_model),
         cmocka_unit_test(what_does_not_fit),

@@ -151,6 +151,41 @@ extern "C" oct_status oct__cuda_sgd(const struct oct__lane *lane, const struct o
     return oct__cuda_launched("sgd");
 }
 
+/* With rate 0 nothing has moved by a gradient. */
+static __global__ void __launch_bounds__(BLOCK)
+    slow_kernel(size_t n, int wide, nodes<float> x, nodes<const float> anchors,
+                nodes<float> momentum, float beta, double part, const struct oct__cuda_now *now) {
+    const int node = (int)blockIdx.y;
+    const double rate = (double)now->rate;
+    const float inverse = (float)(1.0 / rate), far = (float)(part * rate);
+    const float *anchor = anchors.of(node);
+    float *at = x.of(node), *m = momentum.of(node);
+    if (rate == 0.0) {
+        return;
+    }
+    for (size_t i = FOUR * first_element(); i < n; i += FOUR * element_step()) {
+        struct four p = load_four(at, i, n, wide), v = load_four(m, i, n, wide);
+        const struct four from = load_four(anchor, i, n, wide);
+        for (int j = 0; j < FOUR; j++) {
+            const float d = inverse * (from.v[j] - p.v[j]);
+            v.v[j] = beta * v.v[j] + d;
+            p.v[j] = from.v[j] - far * (d + beta * v.v[j]);
+        }
+        store_four(m, i, n, wide, v);
+        store_four(at, i, n, wide, p);
+    }
+}
+
+extern "C" oct_status oct__cuda_slow(const struct oct__lane *lane, const struct oct__args *args) {
+    const struct oct__tensor *x = &args->t[0], *anchor = &args->t[1], *m = &args->t[2];
+    const size_t n = oct__tensor_count(x);
+    launch_kernel(slow_kernel, grid_over(lane, n, FOUR), BLOCK, 0, stream_of(lane), n,
+                  is_wide(x) && is_wide(anchor) && is_wide(m), nodes_of<float>(x),
+                  nodes_of<const float>(anchor), nodes_of<float>(m), args->attr.slow.beta,
+                  args->attr.slow.rate, now_of(lane));
+    return oct__cuda_launched("slow");
+}
+
 /* --- gossip ------------------------------------------------------------------------------------ */
 
 struct difference {
@@ -217,6 +252,18 @@ extern "C" oct_status oct__cuda_settle(const struct oct__lane *lane, const struc
                   nodes_of<const float>(u), nodes_of<float>(z), nodes_of<float>(m),
                   args->attr.settle.beta, args->attr.settle.share, m->n != 0, now_of(lane));
     return oct__cuda_launched("settle");
+}
+
+struct copy {
+    enum { READS_B = 0 };
+    __device__ float operator()(float a, float) const {
+        return a;
+    }
+};
+
+extern "C" oct_status oct__cuda_copy(const struct oct__lane *lane, const struct oct__args *args) {
+    launch_two(lane, &args->t[0], &args->t[1], &args->t[1], copy());
+    return oct__cuda_launched("copy");
 }
 
 /* A thread has the same four elements of every node's row: the sum is in the order of nodes. */
