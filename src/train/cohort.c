@@ -541,7 +541,7 @@ static oct_status step_launch(void *context, int item, int worker) {
         }
     }
     OCT_TRY(run_piece(cohort, lane, &bases, program->n_backward,
-                      cohort->is_round ? program->n_slow : program->n_update));
+                      cohort->is_leap ? program->n_slow : program->n_update));
     return cohort->watch ? read_watches(cohort, &bases, first) : OCT_OK;
 }
 

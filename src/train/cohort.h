@@ -111,7 +111,8 @@ struct oct__cohort {
     void *kept; /* what evaluation makes of parameters, once for all its batches and lanes */
     int n_lanes, n_eval_lanes;
     int watch;      /* the next steps look at the quantizers, too */
-    int is_round;   /* the next step, with what settles it, has a round of gossip */
+    int is_round;   /* the next step, with what settles it, has a round of gossip, */
+    int is_leap;    /* … before which slow momentum takes its step */
     float *watched; /* [n_total][n_watches][4] what QUANT_COUNT found in the last watched step */
     double *apart;  /* [n_total] squared distances from the average model */
     struct oct__sampler *samplers; /* [n_nodes] */

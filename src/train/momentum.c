@@ -87,7 +87,8 @@ static const char *momentum_by_plan(const struct oct_config *config, const struc
     }
     /* With less than the rule it holds, and is no better than local momentum with the rule. Of slow
      * momentum's leaps it must know nothing. */
-    const int is_stable = config->slow_momentum <= 0.0 && plan->growth > 0.0 && plan->growth <= OCT_GROWTH_STABLE;
+    const int is_stable =
+        config->slow_momentum <= 0.0 && plan->growth > 0.0 && plan->growth <= OCT_GROWTH_STABLE;
     return is_stable && plan->gamma >= plan->rule ? "qgm" : "local";
 }
 

@@ -73,10 +73,13 @@ oct_status oct__schedule_read(const char *spec, struct oct__schedule *out) {
     return oct__spec_read(name, options, kind->every > 0 ? table : none, out);
 }
 
+int64_t oct__schedule_warm_up(int64_t n_steps, int64_t epoch_steps) {
+    return n_steps / 20 < epoch_steps ? n_steps / 20 : epoch_steps;
+}
+
 double oct__schedule_rate(const struct oct__schedule *schedule, double rate, int64_t step,
                           int64_t n_steps, int64_t epoch_steps) {
-    int64_t warm_up = n_steps / 20 < epoch_steps ? n_steps / 20 : epoch_steps;
-    if (step < warm_up) {
+    if (step < oct__schedule_warm_up(n_steps, epoch_steps)) {
         return 0.1 * rate;
     }
     return rate * schedule->factor((double)step / (double)n_steps, schedule->every);

@@ -143,7 +143,11 @@ oct_status oct__trainer_step(struct oct_trainer *trainer) {
     trainer->last_rate = oct__schedule_rate(&trainer->schedule, trainer->rate, trainer->step,
                                             n_steps, trainer->epoch_steps);
     trainer->cohort->watch = trainer->watches && (trainer->step + 1) % trainer->epoch_steps == 0;
+    /* Slow momentum knows nothing of the warm-up, whose gradients it would follow ten times as far. */
+    const int64_t way = trainer->step + 1 - trainer->gossip_every; /* began with that step */
     trainer->cohort->is_round = (trainer->step + 1) % trainer->gossip_every == 0;
+    trainer->cohort->is_leap =
+        trainer->cohort->is_round && way >= oct__schedule_warm_up(n_steps, trainer->epoch_steps);
     const uint32_t step = (uint32_t)trainer->step;
     const float rate = (float)trainer->last_rate;
     const double *weights = trainer->gossip->u + trainer->first_node;
