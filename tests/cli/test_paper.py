@@ -125,7 +125,7 @@ with tempfile.TemporaryDirectory() as state:
     # --- settings ------------------------------------------------------------------------------
     if JSON:
         for name, cells in (("table1", 10), ("table2", 128), ("table3", 16), ("table4", 16), ("fig1", 5),
-                            ("sparse-push", 32)):
+                            ("sparse-push", 48)):
             rows = ["--rows", "1-3"] if name == "table1" else []
             if "\n  imagenette " in known:
                 rows = []
@@ -489,10 +489,12 @@ with tempfile.TemporaryDirectory() as state:
     # --- the others ----------------------------------------------------------------------------
     if JSON:
         value = octet_json("paper", "sparse-push", "--rows", "2", *SHORT, env=env)
-        equal([row["method"] for row in value["rows"]], ["sgp", "sparse-push", "rare-push", "sc-sparse-push"],
+        equal([row["method"] for row in value["rows"]], ["sgp", "sparse-push", "rare-push", "sgp-cosine", "slow-push", "sc-sparse-push"],
               "sparse-push: columns")
-        equal([row["paper"] for row in value["rows"]], [None] * 4, "sparse-push: nothing is published")
-        dense, sparse, _, _ = value["rows"]
+        equal([row["paper"] for row in value["rows"]], [None] * 6, "sparse-push: nothing is published")
+        dense, sparse = value["rows"][:2]
+        slow = value["rows"][4]["settings"]
+        equal((slow["slow_momentum"], slow["gossip_every"], slow["schedule"]), (0.9, 117, "cosine"), "sparse-push: slow momentum")
         equal(dense["delta"], None, "sparse-push: the dense column is what the others are held against")
         check(abs(sparse["delta"] - (sparse["ours"] - dense["ours"])) < 1e-9, "sparse-push: delta against the dense one")
         check(sparse["sent_of_dense"] < 0.1, f"sparse-push: sends {sparse['sent_of_dense']:.4f} of dense floats")
