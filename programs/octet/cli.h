@@ -250,9 +250,12 @@ struct cli_text cli_times(double ratio);               /* 1.49 x; "-" when not f
 struct cli_text cli_part(double ratio);                /* 1/2.70, or 1.20 x from 1 on */
 
 /* What was sent while training as a part of plain floats after every step. `dense` is what the same
- * messages would be as plain floats, and there was one in `every` steps (as the option has it; "" counts
- * as 1). NaN where nothing was sent. */
+ * messages would be as plain floats, and there was one in `every` steps, as the option has it ("" counts
+ * as 1); steps after the last of them do not count. NaN where nothing was sent. */
 double cli_of_dense(uint64_t sent, uint64_t final, uint64_t dense, const char *every);
+
+/* " after every step", where that says more than nothing. */
+const char *cli_every_step(const char *every);
 
 /* --- quantizers (quant.c) ------------------------------------------------------------------- */
 

@@ -47,11 +47,11 @@ static const struct oct_option own[] = {
 };
 
 static const char *const table_options[] = {
-    "data",   "data-dir",         "samples",      "test-samples",
-    "strict", "epochs",           "batch",        "lr",
-    "gamma",  "final-statistics", "own-momentum", "clip-gradient",
-    "engine", "precision-recipe", "db",           "record",
-    NULL,
+    "data",      "data-dir",         "samples",      "test-samples",
+    "strict",    "epochs",           "batch",        "lr",
+    "gamma",     "final-statistics", "own-momentum", "slow-momentum",
+    "slow-rate", "clip-gradient",    "engine",       "precision-recipe",
+    "db",        "record",           NULL,
 };
 
 static const struct cli_example examples[] = {

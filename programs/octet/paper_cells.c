@@ -79,7 +79,8 @@ oct_status paper_row_config(const struct paper_table *table, int row, const stru
     return configure(table, &table->rows[row], "", cli, out);
 }
 
-/* A number for the options that were set and count: FNV-1a, which differs where they do. */
+/* A number for the options that were set and count (FNV-1a). Whether a checkpoint is the cell's is
+ * seen by the options themselves. */
 static uint32_t options_hash(const struct oct_config *config) {
     const struct oct_option *option;
     uint32_t hash = 0x811c9dc5U;
@@ -179,7 +180,7 @@ static int is_gamma(const struct oct_option *option, const char *value,
 /* Whether the option, which the run's Octet did not know, says of the cell what that Octet did. What the
  * last rounds do does not count where there are none. */
 static int is_before(const struct oct_option *option, const struct oct_config *config) {
-    if (strcmp(option->name, "final_statistics") == 0 &&
+    if (strcmp(option->name, "final-statistics") == 0 &&
         strcmp(oct_config_get(config, "final-gossip"), "0") == 0) {
         return 1;
     }

@@ -54,8 +54,7 @@ static void ratio_text(const struct report_run *run, char *out, size_t bytes) {
     out[0] = '\0';
     if (isfinite(ratio)) {
         snprintf(out, bytes, "%s of plain floats%s", cli_part(ratio).text,
-                 strtol(report_option(run, "gossip-every"), NULL, 10) > 1 ? " after every step"
-                                                                          : "");
+                 cli_every_step(report_option(run, "gossip-every")));
     }
 }
 

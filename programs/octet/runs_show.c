@@ -215,7 +215,7 @@ static void print_result(const struct oct_run *run, const char *every) {
             cli_of_dense(run->bytes_sent, run->bytes_final, run->bytes_dense, every);
         if (isfinite(of_dense)) {
             snprintf(dense, sizeof dense, "over all edges; %s of plain floats%s",
-                     cli_part(of_dense).text, strcmp(every, "1") == 0 ? "" : " after every step");
+                     cli_part(of_dense).text, cli_every_step(every));
         }
         add_line(&table, "sent", cli_bytes(run->bytes_sent).text, dense);
         if (isfinite(run->gossip_share) && run->bytes_sent > 0) {

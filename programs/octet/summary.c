@@ -109,7 +109,7 @@ static void add_traffic(struct rows *rows, const struct oct_result *a, const str
         const double of_dense =
             cli_of_dense(a->bytes_sent, a->bytes_final, a->bytes_dense, rows->every);
         snprintf(part, sizeof part, "%s of dense fp32%s", cli_part(of_dense).text,
-                 strcmp(rows->every, "1") == 0 ? "" : " after every step");
+                 cli_every_step(rows->every));
         snprintf(note, sizeof note, "%s, which would be %s", part,
                  cli_bytes((uint64_t)((double)bytes_trained(a) / of_dense)).text);
         add_row(rows, "sent", cli_bytes(bytes_trained(a)).text, cli_bytes(bytes_trained(b)).text,

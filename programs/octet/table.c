@@ -305,10 +305,16 @@ struct cli_text cli_part(double ratio) {
     return out;
 }
 
-double cli_of_dense(uint64_t sent, uint64_t final, uint64_t dense, const char *every) {
+static double steps_of(const char *every) {
     const double steps = strtod(every, NULL);
-    if (dense == 0 || sent <= final) {
-        return (double)NAN;
-    }
-    return (double)(sent - final) / ((double)dense * (steps > 1.0 ? steps : 1.0));
+    return steps > 1.0 ? steps : 1.0;
+}
+
+double cli_of_dense(uint64_t sent, uint64_t final, uint64_t dense, const char *every) {
+    return dense == 0 || sent <= final ? (double)NAN
+                                       : (double)(sent - final) / ((double)dense * steps_of(every));
+}
+
+const char *cli_every_step(const char *every) {
+    return steps_of(every) > 1.0 ? " after every step" : "";
 }

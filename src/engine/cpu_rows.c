@@ -129,7 +129,7 @@ oct_status oct__cpu_sgd(const struct oct__lane *lane, const struct oct__args *ar
     return each_piece(lane, args, 0, sgd_piece);
 }
 
-/* Rare, so without a kernel of its own. With rate 0 nothing has moved by a gradient. */
+/* Rare, so without a kernel of its own. A way cannot be divided by a rate of 0: x stays. */
 static void slow_piece(const struct piece *p) {
     const double rate = (double)p->lane->learning_rate;
     const float beta = p->args->attr.slow.beta, inverse = (float)(1.0 / rate);

@@ -366,7 +366,7 @@ static void write_update(struct oct__program *program, const struct oct__program
     if (config->slow_beta > 0.0) {
         oct__program_call(program, OCT_OP_COPY, NULL, (union oct__attr){0}, 2, (int[]){x, anchor});
     }
-    program->n_kept = program->n_calls;
+    program->n_anchored = program->n_calls;
     if (config->settles) {
         int u = tensor_new(program, OCT_HOME_WEIGHT, OCT_DTYPE_F32, 1, 1, 1, 1, 0);
         int z = tensor_new(program, OCT_HOME_PARAM, OCT_DTYPE_F32, 1, 1, 1, n, 0);

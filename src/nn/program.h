@@ -110,7 +110,7 @@ struct oct__program {
     size_t n_backward; /* calls before the update */
     size_t n_update;   /* calls up to and including the update, */
     size_t n_slow;     /* … slow momentum's, where a round of gossip follows, */
-    size_t n_kept;     /* … what it keeps of the round; the rest settles what gossip left */
+    size_t n_anchored; /* … what it keeps of the round; the rest settles what gossip left */
     int *values;       /* [n_layers] tensor of each layer's value */
     int *gradients;    /* [n_layers] tensor of the gradient that has arrived so far; -1: none */
     int (*saved)[OCT_LAYER_SAVED]; /* [n_layers] what norms and pooling keep for backward */

@@ -31,13 +31,11 @@ static int group_of(const struct oct__program *program, const struct oct__progra
 }
 
 oct_status oct__program_gather(struct oct__program *program) {
-    size_t n = 0, before_backward = 0, before_update = 0, before_settling = 0;
-    for (size_t i = 0; i < program->n_calls; i++) {
+    size_t n = 0, before_backward = 0;
+    for (size_t i = 0; i < program->n_backward; i++) { /* the update changes parameters */
         const int is_gathered = group_of(program, &program->calls[i]) >= 0;
         n += (size_t)is_gathered;
         before_backward += is_gathered && i >= program->n_forward;
-        before_update += is_gathered && i >= program->n_backward;
-        before_settling += is_gathered && i >= program->n_update;
     }
     if (n == 0) {
         return OCT_OK;
@@ -48,7 +46,7 @@ oct_status oct__program_gather(struct oct__program *program) {
     size_t done = 0;
     for (int op = 0; op <= OCT_OP_COUNT; op++) { /* the last: all that is not gathered */
         for (size_t i = 0; i < program->n_calls; i++) {
-            const int group = group_of(program, &program->calls[i]);
+            const int group = i < program->n_backward ? group_of(program, &program->calls[i]) : -1;
             if (group == (op < OCT_OP_COUNT ? op : -1)) {
                 sorted[done++] = program->calls[i];
             }
@@ -59,8 +57,6 @@ oct_status oct__program_gather(struct oct__program *program) {
     program->call_capacity = program->n_calls;
     program->n_gathered = n;
     program->n_forward += before_backward;
-    program->n_backward += before_update;
-    program->n_update += before_settling;
     oct__program_find_lives(program);
     return OCT_OK;
 }

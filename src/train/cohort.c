@@ -559,22 +559,22 @@ static oct_status settle_launch(void *context, int item, int worker) {
     struct oct__cohort_lane *lane = &cohort->lanes[worker];
     struct oct__bases bases = begin_launch(job, item, lane);
     const int n = program->form.n_nodes, first = row_of(cohort, lane);
-    float *weights = lane->results; /* which has room for more than one a node */
-    for (int i = 0; i < n; i++) {
-        weights[i] = (float)job->weights[first + i];
-    }
     if (cohort->config.settles) {
+        float *weights = lane->results; /* which has room for more than one a node */
+        for (int i = 0; i < n; i++) {
+            weights[i] = (float)job->weights[first + i];
+        }
         OCT_TRY(oct__engine_write_rows(cohort->engine, bases.at[OCT_HOME_WEIGHT],
                                        bases.stride[OCT_HOME_WEIGHT], weights, sizeof *weights, n));
     }
-    return run_piece(cohort, lane, &bases, cohort->is_round ? program->n_slow : program->n_kept,
+    return run_piece(cohort, lane, &bases, cohort->is_round ? program->n_slow : program->n_anchored,
                      program->n_calls);
 }
 
 oct_status oct__cohort_settle(struct oct__cohort *cohort, uint32_t step, float learning_rate,
                               const double *weights) {
     const struct oct__program *program = cohort->step_program;
-    if ((cohort->is_round ? program->n_slow : program->n_kept) == program->n_calls) {
+    if ((cohort->is_round ? program->n_slow : program->n_anchored) == program->n_calls) {
         return OCT_OK;
     }
     struct step_job job = {cohort, step, learning_rate, NULL, weights};

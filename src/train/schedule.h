@@ -26,9 +26,9 @@ OCT_MUST_CHECK oct_status oct__schedule_read(const char *spec, struct oct__sched
 /* Steps of warm-up: the first epoch or the first twentieth of the run, whichever is shorter. */
 int64_t oct__schedule_warm_up(int64_t n_steps, int64_t epoch_steps);
 
-/* The rate of step `step` of `n_steps`, a tenth of `rate` while it warms up. Progress counts steps, so that a run of two
- * epochs has a whole schedule too; with the papers' 200 epochs the changes fall on the ends of
- * epochs. */
+/* The rate of step `step` of `n_steps`, a tenth of `rate` while it warms up. Progress counts steps, so
+ * that a run of two epochs has a whole schedule too; with the papers' 200 epochs the changes fall on
+ * the ends of epochs. */
 double oct__schedule_rate(const struct oct__schedule *schedule, double rate, int64_t step,
                           int64_t n_steps, int64_t epoch_steps);
 

@@ -2,8 +2,8 @@
 /* stock.c - what a run consists of, for its checkpoints: each node's rows, and a few numbers.
  *
  * A node's rows are x, momentum, the two of slow momentum, statistics (running ranges among them),
- * whatever memory its gossip has, and a replica for each edge it has sent over ("edge.3"). z follows from x and the push-sum
- * weight; samplers, schedules and random streams follow from the step.
+ * whatever memory its gossip has, and a replica for each edge it has sent over ("edge.3"). z follows
+ * from x and the push-sum weight; samplers, schedules and random streams follow from the step.
  */
 #include <float.h>
 #include <limits.h>

@@ -137,17 +137,25 @@ static oct_status gossip(struct oct_trainer *trainer, int64_t step) {
     return status == OCT_OK ? OCT_OK : oct__fail_within(status, "step %lld: ", (long long)step);
 }
 
+/* Whether slow momentum follows the way that ends with this step. Not one of the warm-up, whose
+ * gradients it would follow ten times as far, nor one on which the rate has fallen to less than half:
+ * its steps and its rate do not belong together. */
+static int can_leap(const struct oct_trainer *trainer) {
+    const int64_t n_steps = trainer->epoch_steps * trainer->n_epochs;
+    const int64_t first = trainer->step + 1 - trainer->gossip_every;
+    return first >= oct__schedule_warm_up(n_steps, trainer->epoch_steps) &&
+           oct__schedule_rate(&trainer->schedule, trainer->rate, first, n_steps,
+                              trainer->epoch_steps) <= 2.0 * trainer->last_rate;
+}
+
 oct_status oct__trainer_step(struct oct_trainer *trainer) {
     const int64_t n_steps = trainer->epoch_steps * trainer->n_epochs;
     double begun = oct__seconds();
     trainer->last_rate = oct__schedule_rate(&trainer->schedule, trainer->rate, trainer->step,
                                             n_steps, trainer->epoch_steps);
     trainer->cohort->watch = trainer->watches && (trainer->step + 1) % trainer->epoch_steps == 0;
-    /* Slow momentum knows nothing of the warm-up, whose gradients it would follow ten times as far. */
-    const int64_t way = trainer->step + 1 - trainer->gossip_every; /* began with that step */
     trainer->cohort->is_round = (trainer->step + 1) % trainer->gossip_every == 0;
-    trainer->cohort->is_leap =
-        trainer->cohort->is_round && way >= oct__schedule_warm_up(n_steps, trainer->epoch_steps);
+    trainer->cohort->is_leap = trainer->cohort->is_round && can_leap(trainer);
     const uint32_t step = (uint32_t)trainer->step;
     const float rate = (float)trainer->last_rate;
     const double *weights = trainer->gossip->u + trainer->first_node;

@@ -267,7 +267,7 @@ with tempfile.TemporaryDirectory() as state:
         contains(done.out, "fails", "--seeds: a cell of which a run fails has no mean")
 
         def lock_of(command, label):
-            """The file that a process locks while it is at the cell of that label: one is let see, and killed."""
+            """The file that a process locks while it is at the cell of that label: waits until there is one, and kills it."""
             pattern = os.path.join(state, "octet/paper", label + "-????????.lock")
             process = subprocess.Popen([OCTET, *command, "--db", "none"], stdin=subprocess.DEVNULL,
                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)

@@ -24,6 +24,15 @@ with tempfile.TemporaryDirectory() as folder:
         contains(done.err, "libsqlite3-dev", "train --db in a build without SQLite")
         finish()
 
+    # --- rare messages -------------------------------------------------------------------------
+    rare = os.path.join(folder, "rare.db")
+    sent = octet("train", *TINY, "--nodes", "2", "--epochs", "1", "--compress", "none", "--gossip-every", "2", "--db", rare)
+    equal(sent.code, 0, "rare messages: exit", sent)
+    done = octet("runs", "1", "--db", rare)
+    contains(done.out, "1/2.00 of plain floats after every step", "runs 1: rare messages")
+    contains(octet("report", "1", "--db", rare, "--html", "-").out, "1/2.00 of plain floats after every step", "report: rare messages")
+    os.remove(rare)
+
     # --- nothing yet ---------------------------------------------------------------------------
     env = environment(XDG_STATE_HOME=folder)
     default = os.path.join(folder, "octet", "runs.db")

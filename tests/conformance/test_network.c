@@ -45,6 +45,7 @@ static struct oct_config *configure(const struct options *o) {
         {"topology", o->topology},
         {"momentum", o->momentum},
         {"slow-momentum", strcmp(o->momentum, "qgm") == 0 ? "0" : "0.5"},
+        {"gossip-every", strcmp(o->momentum, "qgm") == 0 ? "1" : "2"},
         {"clip-gradient", "2"},
         {"transport", o->transport},
         {"nodes", nodes},

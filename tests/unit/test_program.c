@@ -30,8 +30,8 @@ static int close_engine(void **state) {
     return 0;
 }
 
-static struct oct__program *plan_kept(const struct oct_graph *graph, enum oct__mode mode, int batch,
-                                      int keeps) {
+static struct oct__program *plan_anchored(const struct oct_graph *graph, enum oct__mode mode,
+                                          int batch, int keeps) {
     struct oct__program *program = NULL;
     const struct oct__program_config config = {
         .mode = mode,
@@ -48,7 +48,7 @@ static struct oct__program *plan_kept(const struct oct_graph *graph, enum oct__m
 }
 
 static struct oct__program *plan(const struct oct_graph *graph, enum oct__mode mode, int batch) {
-    return plan_kept(graph, mode, batch, 0);
+    return plan_anchored(graph, mode, batch, 0);
 }
 
 static int is_input(enum oct__op op, int operand) {
@@ -220,7 +220,7 @@ static void check_kept(const struct oct__program *program) {
             bytes += (oct__tensor_bytes(&tensor->shape) + CELL - 1) / CELL * CELL;
         }
     }
-    size_t n_keeping = 0, n_kept = 0;
+    size_t n_keeping = 0, n_anchored = 0;
     for (size_t i = 0; i < program->n_calls; i++) {
         const struct oct__program_call *call = &program->calls[i];
         for (int j = 0; i < program->n_once && oct__op_info[call->op].operands[j]; j++) {
@@ -236,12 +236,12 @@ static void check_kept(const struct oct__program *program) {
             assert_int_equal(call->kept_at, bytes);
             assert_int_equal(call->tensors[call->plan.kept_operand], -1);
             bytes += (call->plan.kept_bytes + CELL - 1) / CELL * CELL;
-            n_kept++;
+            n_anchored++;
         }
     }
     print_message("    %zu calls run once, %zu of them for products; %zu bytes kept, %zu read\n",
                   program->n_once, n_keeping, bytes, oct__program_weight_bytes(program));
-    assert_int_equal(n_keeping, n_kept);
+    assert_int_equal(n_keeping, n_anchored);
     assert_int_equal(program->kept_bytes, bytes);
     assert_true(oct__program_weight_bytes(program) >= bytes);
     assert_int_equal(program->n_forward, program->n_calls);
@@ -251,7 +251,7 @@ static void check_plan(const char *name, const struct oct_graph *graph, int batc
     static const char *const names[] = {"training", "evaluation", "evaluation that keeps"};
     for (int form = 0; form < 3; form++) {
         const enum oct__mode mode = form == 0 ? OCT_MODE_TRAIN : OCT_MODE_EVAL;
-        struct oct__program *program = plan_kept(graph, mode, batch, form == 2);
+        struct oct__program *program = plan_anchored(graph, mode, batch, form == 2);
         size_t sum, alive;
         measure(program, &sum, &alive);
         print_message("%s, %s: %zu calls, workspace %zu bytes; tensors %zu in all, %zu at once\n",
@@ -428,8 +428,8 @@ static void momentum_of_rounds(void **state) {
         const struct oct__program_call *copy = &program->calls[program->n_slow];
         assert_true(sgd->op == OCT_OP_SGD && slow->op == OCT_OP_SLOW && copy->op == OCT_OP_COPY);
         assert_int_equal(program->n_slow, program->n_update + 1);
-        assert_int_equal(program->n_kept, program->n_slow + 1);
-        assert_int_equal(program->n_calls, program->n_kept + (size_t)settles);
+        assert_int_equal(program->n_anchored, program->n_slow + 1);
+        assert_int_equal(program->n_calls, program->n_anchored + (size_t)settles);
         assert_true(slow->attr.slow.beta == 0.75F && slow->attr.slow.rate == 0.5);
         /* of the row that the step has changed, to the row that slow momentum starts from */
         assert_int_equal(slow->tensors[0], sgd->tensors[0]);
@@ -438,7 +438,7 @@ static void momentum_of_rounds(void **state) {
         end_step(program);
     }
     struct oct__program *program = plan_step((struct oct__program_config){.settles = 1});
-    assert_int_equal(program->n_update, program->n_kept);
+    assert_int_equal(program->n_update, program->n_anchored);
     end_step(program);
 }
 

@@ -151,7 +151,7 @@ extern "C" oct_status oct__cuda_sgd(const struct oct__lane *lane, const struct o
     return oct__cuda_launched("sgd");
 }
 
-/* With rate 0 nothing has moved by a gradient. */
+/* A way cannot be divided by a rate of 0: x stays. */
 static __global__ void __launch_bounds__(BLOCK)
     slow_kernel(size_t n, int wide, nodes<float> x, nodes<const float> anchors,
                 nodes<float> momentum, float beta, double part, const struct oct__cuda_now *now) {
