@@ -17,7 +17,7 @@
 #include "engine/select.h"
 #include "kernels/kernels.h"
 
-/* Floats of a block while bf16 is widened. */
+/* Floats of a block: several of them are in the first cache. */
 #define BLOCK 4096
 
 /* Bits of a magnitude that rounds to infinity as bf16, and of infinity itself. */
@@ -279,69 +279,107 @@ oct_status oct__cpu_pack(const struct oct__lane *lane, const struct oct__args *a
 
 /* --- folding --------------------------------------------------------------------------------- */
 
-/* row += factor * values, all of a tensor */
-static void fold_dense(const struct oct__shard *s, const struct oct__part *part, const char *packet,
-                       float *y) {
+/* What a node folds, and what it folds it onto. */
+struct folding {
+    const struct oct__packet_form *form;
+    const struct oct__share *shares;
+    int n_shares;
+    float *row, *x; /* x: NULL, or what then gets `onto` of the row */
+    float onto;
+    float *block; /* while bf16 is widened */
+};
+
+static const char *values_of(const struct folding *f, const struct oct__share *share,
+                             const struct oct__part *part) {
+    return (const char *)share->packet + f->form->values_at +
+           part->first * oct__coding_bytes(f->form->coding);
+}
+
+static float scale_of(const struct folding *f, const struct oct__share *share,
+                      const struct oct__part *part) {
+    const float *scales = share->packet;
+    return oct__coding_has_scales(f->form->coding) ? scales[part->scale] : 0.0F;
+}
+
+/* y += factor * values, of elements first … first + n - 1 of a tensor; n is at most BLOCK */
+static void fold_dense(const struct folding *f, const struct oct__share *share,
+                       const struct oct__part *part, size_t first, size_t n, float *y) {
     const struct oct__kernels *k = oct__kernels();
-    const struct oct__packet_form *form = s->args->attr.packet.form;
-    const float factor = s->args->attr.packet.factor;
-    const char *values = packet + form->values_at + part->first * oct__coding_bytes(form->coding);
-    if (form->coding == OCT_CODING_F32) {
-        k->axpy_f32(part->count, factor, (const void *)values, y);
-    } else if (form->coding == OCT_CODING_BF16) {
-        float *block = oct__thread_scratch(s);
-        for (size_t i = 0, n; i < part->count; i += n) {
-            n = part->count - i < BLOCK ? part->count - i : BLOCK;
-            k->widen_bf16_f32(n, (const uint16_t *)(const void *)values + i, block);
-            k->axpy_f32(n, factor, block, y + i);
-        }
+    const char *values = values_of(f, share, part);
+    if (f->form->coding == OCT_CODING_F32) {
+        k->axpy_f32(n, share->factor, (const float *)(const void *)values + first, y);
+    } else if (f->form->coding == OCT_CODING_BF16) {
+        k->widen_bf16_f32(n, (const uint16_t *)(const void *)values + first, f->block);
+        k->axpy_f32(n, share->factor, f->block, y);
     } else {
-        const float *scales = (const void *)packet;
-        k->axpy_s8_f32(part->count, factor, (const void *)values, scales[part->scale], y);
+        k->axpy_s8_f32(n, share->factor, (const int8_t *)values + first, scale_of(f, share, part),
+                       y);
     }
 }
 
-/* The same where few were kept. */
-static void fold_sparse(const struct oct__shard *s, const struct oct__part *part,
-                        const char *packet, float *y) {
-    const struct oct__packet_form *form = s->args->attr.packet.form;
-    const float factor = s->args->attr.packet.factor;
-    const uint32_t *index = (const uint32_t *)(const void *)(packet + form->index_at) + part->first;
-    const char *values = packet + form->values_at + part->first * oct__coding_bytes(form->coding);
-    if (form->coding == OCT_CODING_F32) {
+/* The same of a whole tensor where few were kept. */
+static void fold_sparse(const struct folding *f, const struct oct__share *share,
+                        const struct oct__part *part, float *y) {
+    const char *packet = share->packet, *values = values_of(f, share, part);
+    const uint32_t *index =
+        (const uint32_t *)(const void *)(packet + f->form->index_at) + part->first;
+    if (f->form->coding == OCT_CODING_F32) {
         const float *v = (const void *)values;
         for (size_t i = 0; i < part->keep; i++) {
-            y[index[i]] += factor * v[i];
+            y[index[i]] += share->factor * v[i];
         }
-    } else if (form->coding == OCT_CODING_BF16) {
+    } else if (f->form->coding == OCT_CODING_BF16) {
         const uint16_t *halves = (const void *)values;
         for (size_t i = 0; i < part->keep; i++) {
             const uint32_t bits = (uint32_t)halves[i] << 16;
             float v;
             memcpy(&v, &bits, sizeof v);
-            y[index[i]] += factor * v;
+            y[index[i]] += share->factor * v;
         }
     } else {
         const int8_t *q = (const void *)values;
-        const float scale = ((const float *)(const void *)packet)[part->scale];
+        const float scale = scale_of(f, share, part);
         for (size_t i = 0; i < part->keep; i++) {
             const float v = scale * (float)q[i];
-            y[index[i]] += factor * v;
+            y[index[i]] += share->factor * v;
+        }
+    }
+}
+
+/* All packets are folded onto a block of the row, and that onto x's, while it is in the cache: a row
+ * is larger than that, and would come from memory again for every packet. What is sparse touches
+ * places all over its tensor. */
+static void fold_part(const struct folding *f, const struct oct__part *part) {
+    const int is_dense = f->form->select == OCT_SELECT_ALL;
+    const size_t size = is_dense ? BLOCK : part->count;
+    for (size_t i = 0, n; i < part->count; i += n) {
+        float *y = f->row + part->offset + i;
+        n = part->count - i < size ? part->count - i : size;
+        for (const struct oct__share *share = f->shares; share < f->shares + f->n_shares; share++) {
+            if (is_dense) {
+                fold_dense(f, share, part, i, n, y);
+            } else {
+                fold_sparse(f, share, part, y);
+            }
+        }
+        if (f->x) {
+            oct__kernels()->axpy_f32(n, f->onto, y, f->x + part->offset + i);
         }
     }
 }
 
 static oct_status fold_node(const struct oct__shard *s) {
-    const struct oct__packet_form *form = s->args->attr.packet.form;
-    const char *packet = oct__node_at(s, 0);
-    float *row = oct__node_at(s, 1);
-    for (size_t i = 0; i < form->n_parts; i++) {
-        const struct oct__part *part = &form->parts[i];
-        if (form->select == OCT_SELECT_ALL) {
-            fold_dense(s, part, packet, row + part->offset);
-        } else {
-            fold_sparse(s, part, packet, row + part->offset);
-        }
+    struct oct__share own;
+    struct folding f = {
+        .form = s->args->attr.packet.form,
+        .row = oct__node_at(s, 1),
+        .x = s->args->t[2].n > 0 ? oct__node_at(s, 2) : NULL,
+        .onto = s->args->attr.packet.onto,
+        .block = oct__thread_scratch(s),
+    };
+    f.shares = oct__shares_of(s->args, s->node, &own, &f.n_shares);
+    for (size_t i = 0; i < f.form->n_parts; i++) {
+        fold_part(&f, &f.form->parts[i]);
     }
     return OCT_OK;
 }

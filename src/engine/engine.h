@@ -147,9 +147,12 @@ union oct__attr {
     struct {
         const struct oct__packet_form *form;
         float factor; /* FOLD */
-        /* FOLD, of wide engines alone: what each node of the launch folds, [n_nodes] on the host; the
-         * operand and the factor are then not read. NULL: its own packet. */
+        /* FOLD: what each node of the launch folds, one after the other; node i has those from start[i]
+         * to start[i + 1] - 1, and there may be none. Both are on the host. The operand and the factor
+         * are then not read. NULL: its own packet. */
         const struct oct__share *shares;
+        const int *start; /* [n_nodes + 1] */
+        float onto;       /* FOLD: how much of the row goes onto x */
         uint32_t salt; /* PACK: names its random stream besides node and step; 0, or receiver + 1 */
     } packet;
     struct {

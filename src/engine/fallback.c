@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/packet.h"
 
 /* One call's stand-in. A plan is shared by the lanes of a program, which may run it at the same
  * time, so each run takes its staging memory anew: this path is for correctness, not for speed. */
@@ -70,6 +71,27 @@ static oct_status transfer(const struct oct__lane *lane, enum oct__op op,
     return OCT_OK;
 }
 
+/* Packets that FOLD is given besides its operands come to the host, too; `out` is for the caller to
+ * free. */
+static oct_status bring_shares(const struct oct__lane *lane, struct oct__args *host, void **out) {
+    const struct oct__share *from = host->attr.packet.shares;
+    const size_t n = from ? (size_t)host->attr.packet.start[lane->form.n_nodes] : 0;
+    const size_t list = (n * sizeof *from + 63) & ~(size_t)63;
+    const size_t bytes = host->attr.packet.form->n_bytes; /* whole cache lines */
+    if (n == 0) {
+        return OCT_OK;
+    }
+    OCT_TRY(oct__alloc(list + n * bytes, "fallback staging", out));
+    struct oct__share *shares = *out;
+    for (size_t i = 0; i < n; i++) {
+        char *here = (char *)*out + list + i * bytes;
+        OCT_TRY(lane->engine->read(lane->engine, here, from[i].packet, bytes));
+        shares[i] = (struct oct__share){here, from[i].factor};
+    }
+    host->attr.packet.shares = shares;
+    return OCT_OK;
+}
+
 oct_status oct__fallback_run(const struct oct__lane *lane, enum oct__op op,
                              const struct oct__args *args) {
     struct stand_in *stand_in = args->handle;
@@ -102,13 +124,18 @@ oct_status oct__fallback_run(const struct oct__lane *lane, enum oct__op op,
     host_lane.thread_scratch = next + ((stand_in->plan.shared_bytes + 63) & ~(size_t)63);
     host_lane.thread_scratch_bytes = stand_in->plan.thread_bytes;
 
+    void *shares = NULL;
     oct_status status = transfer(lane, op, args, &on_host, "iIbB", 1);
+    if (status == OCT_OK && op == OCT_OP_FOLD) {
+        status = bring_shares(lane, &on_host, &shares);
+    }
     if (status == OCT_OK) {
         status = oct__engine_run(&host_lane, op, &on_host);
     }
     if (status == OCT_OK) {
         status = transfer(lane, op, args, &on_host, "oObB", 0);
     }
+    oct__free(shares);
     oct__free(memory);
     return status;
 }

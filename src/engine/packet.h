@@ -19,6 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/engine.h"
+
 enum oct__select {
     OCT_SELECT_ALL,
     OCT_SELECT_LARGEST, /* magnitudes; of equal ones the first */
@@ -52,11 +54,25 @@ struct oct__packet_form {
     size_t index_at, values_at, n_bytes; /* places inside a packet; scales come first */
 };
 
-/* What one node of a launch folds: its own choice of packet. */
+/* One of the packets that a node folds, and how much of it. */
 struct oct__share {
-    const void *packet; /* in the engine's memory; NULL: nothing */
+    const void *packet; /* in the engine's memory */
     float factor;
 };
+
+/* What node `node` of a FOLD's launch folds, `n` of them; `own` is room for the operand as a share. */
+static inline const struct oct__share *oct__shares_of(const struct oct__args *args, int node,
+                                                      struct oct__share *own, int *n) {
+    const int *start = args->attr.packet.start;
+    if (args->attr.packet.shares) {
+        *n = start[node + 1] - start[node];
+        return args->attr.packet.shares + start[node];
+    }
+    own->packet = (const char *)args->t[0].at + (size_t)node * args->t[0].stride;
+    own->factor = args->attr.packet.factor;
+    *n = 1;
+    return own;
+}
 
 static inline size_t oct__coding_bytes(enum oct__coding coding) {
     return coding == OCT_CODING_F32 ? 4 : coding == OCT_CODING_BF16 ? 2 : 1;

@@ -109,10 +109,8 @@ static oct_status make_lanes(struct oct__gossip *gossip) {
             OCT_TRY(engine->alloc(engine, n_nodes * row_bytes(gossip), "gossip row", &lane->row));
             gossip->workspace_bytes += n_nodes * row_bytes(gossip);
         }
-        if (!is_average && n_nodes > 1) {
-            OCT_TRY(oct__alloc_array(n_nodes, sizeof *lane->shares, "gossip", &memory));
-            lane->shares = memory;
-        }
+        OCT_TRY(oct__alloc_array(n_nodes + 1, sizeof *lane->start, "gossip", &memory));
+        lane->start = memory;
         OCT_TRY(engine->alloc(engine, scratch, "gossip scratch", &lane->scratch));
         gossip->workspace_bytes += scratch;
         lane->lane = (struct oct__lane){
@@ -294,6 +292,7 @@ void oct__gossip_destroy(struct oct__gossip *gossip) {
     }
     for (int i = 0; gossip->lanes && i < gossip->n_lanes; i++) {
         oct__free(gossip->lanes[i].shares);
+        oct__free(gossip->lanes[i].start);
         engine_free(engine, gossip->lanes[i].row);
         engine_free(engine, gossip->lanes[i].scratch);
     }
@@ -440,6 +439,31 @@ void *oct__gossip_packet(const struct oct__gossip *gossip, int edge) {
     return (char *)gossip->packets + (size_t)oct__gossip_slot(gossip, edge) * gossip->packet_bytes;
 }
 
+/* Nodes of a turn. */
+static int turn_nodes(const struct oct__gossip *gossip) {
+    return gossip->away || oct__gossip_is_per_edge(gossip) ? 1 : gossip->lane_form.n_nodes;
+}
+
+/* Room in every lane for what the nodes of a turn fold: their in-neighbours' packets and their own. */
+static oct_status make_shares(struct oct__gossip *gossip) {
+    const int n_nodes = turn_nodes(gossip), first = gossip->config.first_node;
+    const int *start = gossip->mix->in_start;
+    int most = 0;
+    for (int i = first; i < first + gossip->config.n_hosted; i += n_nodes) {
+        const int n = start[i + n_nodes] - start[i] + n_nodes;
+        most = n > most ? n : most;
+    }
+    for (int i = 0; i < gossip->n_lanes; i++) {
+        struct oct__gossip_lane *lane = &gossip->lanes[i];
+        void *array = lane->shares;
+        oct_status status = oct__alloc_grow(&array, &lane->share_capacity, (size_t)most,
+                                            sizeof *lane->shares, "gossip");
+        lane->shares = array;
+        OCT_TRY(status);
+    }
+    return OCT_OK;
+}
+
 /* Slots that a round needs. */
 static int count_slots(const struct oct__gossip *gossip) {
     const struct oct__gossip_config *config = &gossip->config;
@@ -465,6 +489,7 @@ oct_status oct__gossip_begin(struct oct__gossip *gossip, uint32_t round, uint32_
     const struct oct__mix *mix = gossip->mix;
     const int is_per_edge = oct__gossip_is_per_edge(gossip);
     OCT_TRY(make_room(gossip, count_slots(gossip), mix->n_edges));
+    OCT_TRY(make_shares(gossip));
     for (int to = 0; to < mix->n_nodes; to++) {
         for (int e = mix->in_start[to]; e < mix->in_start[to + 1]; e++) {
             const int is_sent = oct__gossip_hosts(gossip, mix->from[e]);
@@ -480,11 +505,6 @@ oct_status oct__gossip_begin(struct oct__gossip *gossip, uint32_t round, uint32_
         }
     }
     return OCT_OK;
-}
-
-/* Nodes of a turn. */
-static int turn_nodes(const struct oct__gossip *gossip) {
-    return gossip->away || oct__gossip_is_per_edge(gossip) ? 1 : gossip->lane_form.n_nodes;
 }
 
 /* Turns, side by side. */
@@ -547,7 +567,7 @@ static oct_status merge_turn(void *context, int number, int worker) {
     if (gossip->away) {
         OCT_TRY(oct__turn_do_without(&turn));
     }
-    return gossip->is_dense ? oct__turn_fold_all(&turn, 1.0, oct__turn_x(&turn))
+    return gossip->is_dense ? oct__turn_fold_all(&turn, 1.0, oct__turn_x(&turn), 0.0, NULL)
                             : gossip->config.algorithm->merge(&turn);
 }
 

@@ -228,9 +228,9 @@ OCT_MUST_CHECK oct_status oct__turn_pack(const struct oct__turn *turn, const voi
 OCT_MUST_CHECK oct_status oct__turn_fold_own(const struct oct__turn *turn, double factor,
                                              void *row);
 /* row += factor * sum_j (W_ij - I_ij) * m_j over the in-neighbours and the node itself, in node
- * order. */
-OCT_MUST_CHECK oct_status oct__turn_fold_all(const struct oct__turn *turn, double factor,
-                                             void *row);
+ * order; then x += onto * row, unless x is NULL. */
+OCT_MUST_CHECK oct_status oct__turn_fold_all(const struct oct__turn *turn, double factor, void *row,
+                                             double onto, void *x);
 
 /* The same over one edge of the round at a time, by its number in mix->from: packing a row for it,
  * row += factor * what was packed for it, and row += factor * what arrived over it. */

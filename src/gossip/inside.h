@@ -26,9 +26,12 @@ struct oct__gossip_call {
 
 struct oct__gossip_lane {
     struct oct__lane lane;
-    void *row;                 /* scratch for an algorithm, of each node of a turn */
-    void *scratch;             /* for operations */
-    struct oct__share *shares; /* [node of a turn] on the host; NULL where turns have one node */
+    void *row;     /* scratch for an algorithm, of each node of a turn */
+    void *scratch; /* for operations */
+    /* what the nodes of a turn fold, as FOLD has it in its attributes */
+    struct oct__share *shares;
+    size_t share_capacity;
+    int *start; /* [node of a turn, and one]; the first is 0 */
 };
 
 int oct__gossip_find_replica(const struct oct__gossip *gossip, int from, int to);

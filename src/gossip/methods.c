@@ -15,7 +15,7 @@ oct_status oct__plain_send(const struct oct__turn *turn) {
 }
 
 oct_status oct__plain_merge(const struct oct__turn *turn) {
-    return oct__turn_fold_all(turn, turn->gossip->gamma, oct__turn_x(turn));
+    return oct__turn_fold_all(turn, turn->gossip->gamma, oct__turn_x(turn), 0.0, NULL);
 }
 
 /* --- feedback: m = D[C[v]], v = x~ + e, e = v - D[C[v]] --------------------------------------- */
@@ -111,8 +111,7 @@ oct_status oct__replica_merge(const struct oct__turn *turn) {
         return merge_edges(turn);
     }
     void *sum = oct__turn_memory(turn, OCT_MEMORY_SUM);
-    OCT_TRY(oct__turn_fold_all(turn, 1.0, sum));
-    return oct__turn_axpy(turn, turn->gossip->gamma, sum, oct__turn_x(turn));
+    return oct__turn_fold_all(turn, 1.0, sum, turn->gossip->gamma, oct__turn_x(turn));
 }
 
 /* --- default gamma: docs/howto/algorithms.md says how these were found ------------------------ */

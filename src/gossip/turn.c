@@ -66,6 +66,9 @@ static oct_status launch(const struct oct__turn *turn, enum oct__gossip_call_id 
     args.t[0].at = address(a);
     args.t[1].at = address(b);
     args.t[2].at = c;
+    if (!c) {
+        args.t[2].n = 0;
+    }
     return oct__engine_run(&turn->lane->lane, call->op, &args);
 }
 
@@ -118,53 +121,43 @@ oct_status oct__turn_fold_own(const struct oct__turn *turn, double factor, void 
     return fold(turn, oct__gossip_form(turn->gossip), own_packet(turn), factor, row);
 }
 
-/* What a node folds as its number k, in node order: its in-neighbours' packets and, in between, its
- * own. No packet: nothing. */
-static struct oct__share share_of(const struct oct__turn *turn, int node, int k, double factor) {
+/* What a node folds, in node order: its in-neighbours' packets and, in between, its own. */
+static int list_shares(const struct oct__turn *turn, int node, double factor,
+                       struct oct__share *out) {
     const struct oct__gossip *gossip = turn->gossip;
     const struct oct__mix *mix = gossip->mix;
-    const int first = mix->in_start[node], n_edges = mix->in_start[node + 1] - first;
-    int own = 0;
-    while (own < n_edges && mix->from[first + own] < node) {
-        own++;
-    }
-    if (k == own) {
-        return (struct oct__share){packet_of(gossip, node),
+    const struct oct__share own = {packet_of(gossip, node),
                                    oct__gossip_self_share(gossip, node, factor)};
+    int n = 0, has_own = 0;
+    for (int e = mix->in_start[node]; e < mix->in_start[node + 1]; e++) {
+        if (!has_own && mix->from[e] > node) {
+            out[n++] = own;
+            has_own = 1;
+        }
+        if (!gossip->inbox[e].is_void) {
+            out[n++] =
+                (struct oct__share){gossip->inbox[e].packet, oct__gossip_share(gossip, e, factor)};
+        }
     }
-    const int edge = first + (k < own ? k : k - 1);
-    if (k > n_edges || gossip->inbox[edge].is_void) {
-        return (struct oct__share){NULL, 0.0F};
+    if (!has_own) {
+        out[n++] = own;
     }
-    return (struct oct__share){gossip->inbox[edge].packet, oct__gossip_share(gossip, edge, factor)};
+    return n;
 }
 
-/* As many launches as the node with the most neighbours has packets to fold. */
-oct_status oct__turn_fold_all(const struct oct__turn *turn, double factor, void *row) {
-    const struct oct__mix *mix = turn->gossip->mix;
+oct_status oct__turn_fold_all(const struct oct__turn *turn, double factor, void *row, double onto,
+                              void *x) {
     const struct oct__packet_form *form = oct__gossip_form(turn->gossip);
-    int most = 0;
-    for (int i = turn->node; i < turn->node + turn->n_nodes; i++) {
-        const int n = mix->in_start[i + 1] - mix->in_start[i] + 1;
-        most = n > most ? n : most;
+    struct oct__gossip_lane *lane = turn->lane;
+    for (int i = 0; i < turn->n_nodes; i++) {
+        const int first = lane->start[i];
+        lane->start[i + 1] =
+            first + list_shares(turn, turn->node + i, factor, lane->shares + first);
     }
-    for (int k = 0; k < most; k++) {
-        if (turn->n_nodes == 1) {
-            const struct oct__share share = share_of(turn, turn->node, k, factor);
-            if (share.packet) {
-                OCT_TRY(fold(turn, form, share.packet, (double)share.factor, row));
-            }
-            continue;
-        }
-        struct oct__share *shares = turn->lane->shares;
-        for (int i = 0; i < turn->n_nodes; i++) {
-            shares[i] = share_of(turn, turn->node + i, k, factor);
-        }
-        const union oct__attr attr = {.packet = {.form = form, .shares = shares}};
-        OCT_TRY(
-            launch(turn, fold_call(turn->gossip, form), &attr, turn->gossip->packets, row, NULL));
-    }
-    return OCT_OK;
+    const union oct__attr attr = {
+        .packet = {
+            .form = form, .shares = lane->shares, .start = lane->start, .onto = (float)onto}};
+    return launch(turn, fold_call(turn->gossip, form), &attr, turn->gossip->packets, row, x);
 }
 
 /* Packets of different edges differ in their random choices, too: the receiver names the stream. */

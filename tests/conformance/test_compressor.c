@@ -323,6 +323,62 @@ static void pack_and_fold(const char *variant) {
     oct__packet_form_destroy(form);
 }
 
+/* Node 0 folds two packets, node 1 none, node 2 more than one kernel's arguments hold; all of them in
+ * turn onto a row, and that onto another. */
+static void fold_in_turn(const char *variant) {
+    enum { TWO = 2, MANY = 100 };
+    static const int start[LAUNCH_NODES + 1] = {0, TWO, TWO, TWO + MANY};
+    struct oct__share shares[TWO + MANY];
+    const struct layout layout = layout_of(counts, OCT_COUNT_OF(counts));
+    struct oct__packet_form *form = form_of(variant, &layout);
+    struct dice dice = dice_of(5);
+    struct oct__tensor row = row_new(&layout), packet = packet_new(form);
+    void *there;
+    char who[128];
+    snprintf(who, sizeof who, "%s, %s", engine->kind->plugin.name, variant);
+    fill_row(row, &layout, NORMAL, &dice);
+    LAUNCH(engine, PACK, pack_attr(form, 0), launch_plain, row, packet);
+    EXPECT_OK(engine->alloc(engine, LAUNCH_NODES * packet.stride, "packets", &there));
+    EXPECT_OK(engine->write(engine, there, packet.at, LAUNCH_NODES * packet.stride));
+    for (int i = 0; i < TWO + MANY; i++) {
+        const size_t from = (size_t)((i + 1) % LAUNCH_NODES);
+        shares[i] =
+            (struct oct__share){(char *)there + from * packet.stride, 0.3F - 0.007F * (float)i};
+    }
+    for (int has_x = 0; has_x < 2; has_x++) {
+        const union oct__attr attr = {
+            .packet = {.form = form, .shares = shares, .start = start, .onto = 0.7F}};
+        struct oct__tensor onto = vector_new((int)layout.n_elements), sum = row_new(&layout);
+        struct oct__tensor x = row_new(&layout), wanted = row_new(&layout);
+        for (size_t i = 0; i < layout.n_spans; i++) { /* a row's gaps are zeros */
+            for (int node = 0; node < LAUNCH_NODES; node++) {
+                memcpy(floats(onto, node) + layout.spans[i].offset,
+                       floats(row, (node + 1) % LAUNCH_NODES) + layout.spans[i].offset,
+                       layout.spans[i].count * sizeof(float));
+            }
+        }
+        memcpy(sum.at, onto.at, LAUNCH_NODES * onto.stride);
+        memcpy(x.at, row.at, LAUNCH_NODES * row.stride);
+        memcpy(wanted.at, row.at, LAUNCH_NODES * row.stride);
+        LAUNCH(engine, FOLD, attr, launch_plain, packet, onto, has_x ? x : absent);
+        for (int node = 0; node < LAUNCH_NODES; node++) {
+            for (int k = start[node]; k < start[node + 1]; k++) {
+                const struct packet from = packet_at(form, at(packet, (k + 1) % LAUNCH_NODES));
+                expected_fold(form, &from, shares[k].factor, floats(sum, node));
+            }
+            for (size_t i = 0; has_x && i < layout.n_elements; i++) {
+                const float product = 0.7F * floats(sum, node)[i];
+                floats(wanted, node)[i] = floats(wanted, node)[i] + product;
+            }
+        }
+        expect_bits(who, "row", onto, sum);
+        expect_bits(who, "x", x, wanted);
+    }
+    engine->free(engine, there);
+    oct__packet_form_destroy(form);
+    tensors_free(NULL);
+}
+
 static void every_engine(void (*check)(struct oct__engine *)) {
     struct oct__engine *own = NULL;
     launch_engines(check);
@@ -337,6 +393,16 @@ static void every_engine(void (*check)(struct oct__engine *)) {
 static void pack_on(struct oct__engine *on) {
     engine = on;
     each_compressor(pack_and_fold);
+}
+
+static void fold_on(struct oct__engine *on) {
+    engine = on;
+    each_compressor(fold_in_turn);
+}
+
+static void packets_are_folded_in_turn(void **state) {
+    (void)state;
+    every_engine(fold_on);
 }
 
 static void packets_are_what_the_formulas_say(void **state) {
@@ -658,6 +724,7 @@ static void wrong_tensors_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(packets_are_what_the_formulas_say, tensors_free),
+        cmocka_unit_test_teardown(packets_are_folded_in_turn, tensors_free),
         cmocka_unit_test_teardown(not_finite_is_refused, tensors_free),
         cmocka_unit_test_teardown(what_is_left_is_less, tensors_free),
         cmocka_unit_test_teardown(means_are_the_values, tensors_free),

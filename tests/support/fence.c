@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "engine/packet.h"
 #include "support/engines.h"
 
 enum { MOST_BLOCKS = 256 };
@@ -148,9 +149,20 @@ static void fence_release(struct oct__engine *engine, enum oct__op op, void *han
     oct__engine_release(fence_of(engine)->inner, op, handle);
 }
 
+/* Packets that are no operand. */
+static oct_status want_shares(struct fence *fence, const struct oct__lane *lane,
+                              const struct oct__args *args) {
+    const int n = args->attr.packet.shares ? args->attr.packet.start[lane->form.n_nodes] : 0;
+    for (int i = 0; i < n; i++) {
+        OCT_TRY(want(fence, args->attr.packet.shares[i].packet, PROT_READ));
+    }
+    return OCT_OK;
+}
+
 static oct_status run(enum oct__op op, const struct oct__lane *lane, const struct oct__args *args) {
     struct fence *fence = fence_of(lane->engine);
     const char *operands = oct__op_info[op].operands;
+    OCT_TRY(op == OCT_OP_FOLD ? want_shares(fence, lane, args) : OCT_OK);
     for (int i = 0; operands[i]; i++) {
         if (args->t[i].n != 0) {
             int is_read_only = operands[i] == 'i' || operands[i] == 'I';

@@ -30,7 +30,8 @@ extern "C" {
 
 enum {
     PARTS_MOST = 96,    /* tensors of a launch, and … */
-    NODES_MOST = 64,    /* nodes with a packet of their own choice: a kernel's argument is 4 KB */
+    NODES_MOST = 64,    /* … nodes that fold, and … */
+    SHARES_MOST = 96,   /* … what they fold: a kernel's arguments are 4 KB */
     PIECE_LEAST = 1024, /* elements */
     PICK_BLOCK = 1024,  /* threads that select */
     PICK_EACH = 8,      /* elements of each of them, of a chunk */
@@ -98,7 +99,7 @@ static dim3 grid_of_parts(const struct oct__lane *lane, const struct cut *cut) {
     return dim3(cut->n_parts, (unsigned)lane->form.n_nodes);
 }
 
-/* This block's piece: elements begin … end - 1 of what its tensor keeps. */
+/* A block's piece: elements begin … end - 1 of what its tensor keeps. */
 struct piece {
     struct part part;
     uint32_t number;          /* of the tensor, in the cut */
@@ -109,13 +110,13 @@ struct piece {
 
 /* One thread looks for it: arguments lie in a cache of 2 KB, and if every warp of every block looked
  * through them, they would wait for each other there most of the time. */
-static __device__ inline struct piece piece_of(const struct cut &cut) {
+static __device__ inline struct piece piece_of(const struct cut &cut, uint32_t block) {
     __shared__ struct piece found;
     if (threadIdx.x == 0) {
         uint32_t low = 0, high = cut.n_parts - 1; /* the first tensor that ends beyond this block */
         while (low < high) {
             const uint32_t middle = (low + high) / 2;
-            if (cut.parts[middle].pieces_end > blockIdx.x) {
+            if (cut.parts[middle].pieces_end > block) {
                 high = middle;
             } else {
                 low = middle + 1;
@@ -123,14 +124,14 @@ static __device__ inline struct piece piece_of(const struct cut &cut) {
         }
         const uint32_t begins = low > 0 ? cut.parts[low - 1].pieces_end : 0;
         const uint32_t keep = cut.parts[low].keep, size = piece_size(keep);
-        const uint32_t begin = (blockIdx.x - begins) * size;
+        const uint32_t begin = (block - begins) * size;
         found.part = cut.parts[low];
         found.number = low;
         found.begin = begin;
         found.end = begin + size < keep ? begin + size : keep;
         found.first = cut.first_piece + begins;
         found.n_pieces = cut.parts[low].pieces_end - begins;
-        found.is_first = blockIdx.x == begins;
+        found.is_first = block == begins;
     }
     __syncthreads();
     return found;
@@ -265,7 +266,7 @@ static __device__ inline void look_at(const struct packing &p, uint32_t part, ui
 static __global__ void __launch_bounds__(BLOCK)
     pack_plain(__grid_constant__ const struct cut cut, __grid_constant__ const struct packing p,
                nodes<const uint32_t> rows, nodes<char> packets) {
-    const struct piece piece = piece_of(cut);
+    const struct piece piece = piece_of(cut, blockIdx.x);
     const struct part &part = piece.part;
     const uint32_t *__restrict__ x = rows.of((int)blockIdx.y) + part.offset;
     char *packet = packets.of((int)blockIdx.y), *values = packet + p.values_at;
@@ -294,7 +295,7 @@ static __global__ void __launch_bounds__(BLOCK)
     pack_measure(__grid_constant__ const struct cut cut, __grid_constant__ const struct packing p,
                  nodes<const uint32_t> rows) {
     __shared__ double room[BLOCK / 32];
-    const struct piece piece = piece_of(cut);
+    const struct piece piece = piece_of(cut, blockIdx.x);
     const struct part &part = piece.part;
     const uint32_t *x = rows.of((int)blockIdx.y) + part.offset;
     uint32_t peak = 0;
@@ -355,7 +356,7 @@ static __global__ void __launch_bounds__(BLOCK)
     pack_coded(__grid_constant__ const struct cut cut, __grid_constant__ const struct packing p,
                nodes<const uint32_t> rows, nodes<char> packets) {
     __shared__ double room[BLOCK / 32];
-    const struct piece piece = piece_of(cut);
+    const struct piece piece = piece_of(cut, blockIdx.x);
     const struct part &part = piece.part;
     const struct oct__stream stream = p.round.of((int)blockIdx.y);
     const uint32_t *x = rows.of((int)blockIdx.y) + part.offset;
@@ -571,7 +572,7 @@ static __global__ void __launch_bounds__(BLOCK)
     pack_kept(__grid_constant__ const struct cut cut, __grid_constant__ const struct packing p,
               nodes<char> packets) {
     __shared__ uint32_t room[BLOCK / 32];
-    const struct piece piece = piece_of(cut);
+    const struct piece piece = piece_of(cut, blockIdx.x);
     const struct part &part = piece.part;
     const struct oct__stream stream = p.round.of((int)blockIdx.y);
     const uint32_t *kept = (const uint32_t *)(room_of(p) + p.kept_at) + part.first;
@@ -657,19 +658,26 @@ extern "C" oct_status oct__cuda_pack(const struct oct__lane *lane, const struct 
 
 struct folding {
     enum oct__coding coding;
-    int has_scales, is_sparse;
+    int has_scales;
     size_t index_at, values_at;
+    float onto;
 };
 
-/* What each node of a launch folds. */
+/* What each node of a launch folds: shares start[i] to start[i + 1] - 1. */
 struct shares {
-    struct oct__share of[NODES_MOST];
+    uint16_t start[NODES_MOST + 1];
+    struct oct__share of[SHARES_MOST];
 };
+
+static_assert(sizeof(struct cut) + sizeof(struct folding) + sizeof(struct shares) +
+                      2 * sizeof(nodes<float>) + 2 * sizeof(int) <=
+                  4096,
+              "folding's arguments");
 
 /* Value `from` of a packet. */
-static __device__ inline float value_at(const struct folding *f, const char *values, uint32_t from,
+static __device__ inline float value_at(const struct folding &f, const char *values, uint32_t from,
                                         float scale) {
-    switch (f->coding) {
+    switch (f.coding) {
     case OCT_CODING_F32:
         return ((const float *)values)[from];
     case OCT_CODING_BF16:
@@ -679,28 +687,76 @@ static __device__ inline float value_at(const struct folding *f, const char *val
     }
 }
 
-/* row += factor * values, product and sum rounded. Places differ, so four are under way at once. */
+static __device__ inline float scale_of(const struct folding &f, const struct oct__share &share,
+                                        const struct part &part) {
+    return f.has_scales ? ((const float *)share.packet)[part.scale] : 0.0F;
+}
+
+/* row += factor * values of every share in turn, x += onto * row; products and sums are rounded.
+ *
+ * A row is read and written once, however many neighbours there are. Nodes are in the grid's x, so
+ * that blocks with the same piece of different nodes run at the same time: a packet that several
+ * nodes fold then comes from memory once. Places differ, so four are under way at once. */
 static __global__ void __launch_bounds__(BLOCK)
-    fold_packets(__grid_constant__ const struct cut cut, struct folding f,
-                 __grid_constant__ const struct shares shares, nodes<float> rows) {
-    const struct piece piece = piece_of(cut);
+    fold_all(__grid_constant__ const struct cut cut, __grid_constant__ const struct folding f,
+             __grid_constant__ const struct shares shares, nodes<float> rows, nodes<float> xs) {
+    const struct piece piece = piece_of(cut, blockIdx.y);
     const struct part &part = piece.part;
-    const struct oct__share share = shares.of[blockIdx.y];
-    const char *packet = (const char *)share.packet, *values = packet + f.values_at;
-    if (!packet) {
+    const int node = (int)blockIdx.x, first = shares.start[node], end = shares.start[node + 1];
+    float *y = rows.of(node) + part.offset;
+    for (uint32_t i = piece.begin + threadIdx.x; i < piece.end; i += FOUR * BLOCK) {
+        float sum[FOUR];
+        for (uint32_t j = 0; j < FOUR; j++) {
+            const uint32_t at = i + j * BLOCK;
+            sum[j] = at < piece.end ? y[at] : 0.0F;
+        }
+        for (int k = first; k < end; k++) {
+            const struct oct__share share = shares.of[k];
+            const char *values = (const char *)share.packet + f.values_at;
+            const float scale = scale_of(f, share, part);
+            for (uint32_t j = 0; j < FOUR; j++) {
+                const uint32_t at = i + j * BLOCK;
+                if (at < piece.end) {
+                    sum[j] += share.factor * value_at(f, values, part.first + at, scale);
+                }
+            }
+        }
+        for (uint32_t j = 0; j < FOUR; j++) {
+            const uint32_t at = i + j * BLOCK;
+            if (at < piece.end) {
+                y[at] = sum[j];
+            }
+            if (at < piece.end && xs.at) {
+                float *x = xs.of(node) + part.offset;
+                x[at] += f.onto * sum[j];
+            }
+        }
+    }
+}
+
+/* The same of what was selected, share `k` of every node alone: packets have places of their own. */
+static __global__ void __launch_bounds__(BLOCK)
+    fold_picked(__grid_constant__ const struct cut cut, __grid_constant__ const struct folding f,
+                __grid_constant__ const struct shares shares, int k, nodes<float> rows) {
+    const struct piece piece = piece_of(cut, blockIdx.y);
+    const struct part &part = piece.part;
+    const int node = (int)blockIdx.x, number = shares.start[node] + k;
+    if (number >= shares.start[node + 1]) {
         return;
     }
+    const struct oct__share share = shares.of[number];
+    const char *packet = (const char *)share.packet, *values = packet + f.values_at;
     const uint32_t *index = (const uint32_t *)(packet + f.index_at) + part.first;
-    const float scale = f.has_scales ? ((const float *)packet)[part.scale] : 0.0F;
-    float *y = rows.of((int)blockIdx.y) + part.offset;
+    const float scale = scale_of(f, share, part);
+    float *y = rows.of(node) + part.offset;
     for (uint32_t i = piece.begin + threadIdx.x; i < piece.end; i += FOUR * BLOCK) {
         uint32_t to[FOUR];
         float sum[FOUR];
         for (uint32_t j = 0; j < FOUR; j++) {
             const uint32_t at = i + j * BLOCK;
             if (at < piece.end) {
-                to[j] = f.is_sparse ? index[at] : at;
-                sum[j] = y[to[j]] + share.factor * value_at(&f, values, part.first + at, scale);
+                to[j] = index[at];
+                sum[j] = y[to[j]] + share.factor * value_at(f, values, part.first + at, scale);
             }
         }
         for (uint32_t j = 0; j < FOUR; j++) {
@@ -711,33 +767,90 @@ static __global__ void __launch_bounds__(BLOCK)
     }
 }
 
-/* What node `node` of the launch folds. */
-static struct oct__share share_of(const struct oct__args *args, int node) {
-    if (args->attr.packet.shares) {
-        return args->attr.packet.shares[node];
+/* The nodes of one launch: `n` of them from `first` on, as many as the arguments have room for. One
+ * that folds more than that takes several launches. */
+struct group {
+    int first, n;
+    int done;   /* of the first node's shares, by launches before */
+    int is_cut; /* there is more of the last one */
+    struct shares shares;
+};
+
+/* The launch after `group`; 0 when there is none. */
+static int next_group(const struct oct__lane *lane, const struct oct__args *args,
+                      struct group *group) {
+    group->done = group->is_cut ? group->done + group->shares.start[1] : 0;
+    group->first += group->is_cut ? 0 : group->n;
+    group->is_cut = group->n = 0;
+    for (int skip = group->done; !group->is_cut && group->n < NODES_MOST; skip = 0) {
+        struct oct__share own;
+        int used = group->shares.start[group->n], left;
+        if (group->first + group->n == lane->form.n_nodes) {
+            break;
+        }
+        const struct oct__share *list = oct__shares_of(args, group->first + group->n, &own, &left);
+        left -= skip;
+        if (left > SHARES_MOST - used && group->n > 0) {
+            break;
+        }
+        group->is_cut = left > SHARES_MOST;
+        for (int i = 0; i < left && used < SHARES_MOST; i++) {
+            group->shares.of[used++] = list[skip + i];
+        }
+        group->shares.start[++group->n] = (uint16_t)used;
     }
-    const struct oct__share own = {(const char *)args->t[0].at + (size_t)node * args->t[0].stride,
-                                   args->attr.packet.factor};
-    return own;
+    return group->n > 0;
+}
+
+static int most_shares(const struct group *group) {
+    int most = 0;
+    for (int i = 0; i < group->n; i++) {
+        most = max(most, group->shares.start[i + 1] - group->shares.start[i]);
+    }
+    return most;
+}
+
+static nodes<float> rows_of(const struct oct__tensor *t, int first) {
+    nodes<float> rows = nodes_of<float>(t);
+    rows.at = t->n == 0 ? NULL : (float *)((char *)rows.at + (size_t)first * rows.stride);
+    return rows;
+}
+
+static void launch_folds(const struct oct__lane *lane, const struct oct__args *args,
+                         const struct folding *f, const struct group *group) {
+    const struct oct__packet_form *form = args->attr.packet.form;
+    const nodes<float> rows = rows_of(&args->t[1], group->first);
+    nodes<float> xs = rows_of(&args->t[2], group->first);
+    xs.at = group->is_cut ? NULL : xs.at;
+    struct cut cut = {};
+    while (next_cut(form, &cut)) {
+        const dim3 grid((unsigned)group->n, cut.parts[cut.n_parts - 1].pieces_end);
+        if (form->select == OCT_SELECT_ALL) {
+            launch_kernel(fold_all, grid, BLOCK, 0, stream_of(lane), cut, *f, group->shares, rows,
+                          xs);
+            continue;
+        }
+        for (int k = 0; k < most_shares(group); k++) {
+            launch_kernel(fold_picked, grid, BLOCK, 0, stream_of(lane), cut, *f, group->shares, k,
+                          rows);
+        }
+    }
 }
 
 extern "C" oct_status oct__cuda_fold(const struct oct__lane *lane, const struct oct__args *args) {
     const struct oct__packet_form *form = args->attr.packet.form;
-    const struct folding f = {form->coding, oct__coding_has_scales(form->coding),
-                              form->select != OCT_SELECT_ALL, form->index_at, form->values_at};
-    for (int first = 0; first < lane->form.n_nodes; first += NODES_MOST) {
-        const int left = lane->form.n_nodes - first, n = left < NODES_MOST ? left : NODES_MOST;
-        nodes<float> rows = nodes_of<float>(&args->t[1]);
-        rows.at = (float *)((char *)rows.at + (size_t)first * rows.stride);
-        struct shares shares = {};
-        for (int i = 0; i < n; i++) {
-            shares.of[i] = share_of(args, first + i);
-        }
-        struct cut cut = {};
-        while (next_cut(form, &cut)) {
-            const dim3 grid(grid_of_pieces(lane, &cut).x, (unsigned)n);
-            launch_kernel(fold_packets, grid, BLOCK, 0, stream_of(lane), cut, f, shares, rows);
-        }
+    const struct folding f = {form->coding, oct__coding_has_scales(form->coding), form->index_at,
+                              form->values_at, args->attr.packet.onto};
+    struct group group = {};
+    while (next_group(lane, args, &group)) {
+        launch_folds(lane, args, &f, &group);
+    }
+    if (form->select != OCT_SELECT_ALL && args->t[2].n > 0) {
+        struct oct__args onto = {};
+        onto.t[0] = args->t[1];
+        onto.t[1] = args->t[2];
+        onto.attr.row.factor = args->attr.packet.onto;
+        return oct__cuda_axpy(lane, &onto);
     }
     return oct__cuda_launched("fold");
 }
