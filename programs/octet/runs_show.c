@@ -165,6 +165,16 @@ static struct cli_json *edges_json(struct oct_runs *runs, int64_t number) {
     return list;
 }
 
+/* Steps from one message to the next; it says 1 where the record does not. */
+static struct cli_text gossip_every(struct oct_runs *runs, int64_t number) {
+    const char *value;
+    struct cli_text every = {"1"};
+    if (oct_runs_option_find(runs, number, "gossip-every", &value) == OCT_OK) {
+        snprintf(every.text, sizeof every.text, "%s", value);
+    }
+    return every;
+}
+
 struct cli_json *runs_json_all(struct oct_runs *runs, const struct oct_run *run,
                                const char *command) {
     const int64_t number = run->number;
@@ -173,6 +183,9 @@ struct cli_json *runs_json_all(struct oct_runs *runs, const struct oct_run *run,
     cli_json_real(root, "accuracy_most", run->accuracy_most);
     cli_json_int(root, "bytes_final", (int64_t)run->bytes_final);
     cli_json_int(root, "bytes_dense", (int64_t)run->bytes_dense);
+    cli_json_real(root, "sent_of_dense",
+                  cli_of_dense(run->bytes_sent, run->bytes_final, run->bytes_dense,
+                               gossip_every(runs, number).text));
     cli_json_real(root, "gossip_share", run->gossip_share);
     cli_json_int(root, "n_parameters", run->n_parameters);
     cli_json_text(root, "command", command);
@@ -385,14 +398,10 @@ static void print_run(struct oct_runs *runs, const struct oct_run *run, const ch
 }
 
 int runs_show(const struct cli *cli, struct oct_runs *runs, const char *path, int64_t number) {
-    char *command = NULL, every[32] = "1";
-    const char *value;
+    char *command = NULL;
     struct oct_run run;
     oct_status status = runs_command(runs, number, &command);
     if (status == OCT_OK) {
-        if (oct_runs_option_find(runs, number, "gossip-every", &value) == OCT_OK) {
-            snprintf(every, sizeof every, "%s", value);
-        }
         status = oct_runs_find(runs, number, &run);
     }
     int code = CLI_DONE;
@@ -403,7 +412,7 @@ int runs_show(const struct cli *cli, struct oct_runs *runs, const char *path, in
         cli_json_text(root, "db", path);
         code = cli_json_print(root);
     } else {
-        print_run(runs, &run, command, every);
+        print_run(runs, &run, command, gossip_every(runs, number).text);
     }
     free(command);
     return code;

@@ -30,6 +30,8 @@ with tempfile.TemporaryDirectory() as folder:
     equal(sent.code, 0, "rare messages: exit", sent)
     done = octet("runs", "1", "--db", rare)
     contains(done.out, "1/2.00 of plain floats after every step", "runs 1: rare messages")
+    of_dense = octet_json("runs", "1", "--db", rare)["sent_of_dense"]
+    check(abs(of_dense - 0.5) < 0.01, f"runs 1 --json: rare messages are {of_dense} of dense ones")
     contains(octet("report", "1", "--db", rare, "--html", "-").out, "1/2.00 of plain floats after every step", "report: rare messages")
     os.remove(rare)
 
