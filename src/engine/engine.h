@@ -146,7 +146,7 @@ union oct__attr {
     } sgd;
     struct {
         const struct oct__packet_form *form;
-        float factor; /* FOLD */
+        float factor; /* of what is packed, or folded */
         /* FOLD: what each node of the launch folds, one after the other; node i has those from start[i]
          * to start[i + 1] - 1, and there may be none. Both are on the host. The operand and the factor
          * are then not read. NULL: its own packet. */

@@ -57,7 +57,7 @@ static oct_status prepare(struct oct__gossip *gossip, enum oct__gossip_call_id i
         call->args.t[i].stride = row_bytes(gossip);
     }
     if (form) {
-        struct oct__tensor *packet = &call->args.t[op == OCT_OP_PACK ? 1 : 0];
+        struct oct__tensor *packet = &call->args.t[op == OCT_OP_PACK ? 2 : 0];
         packet->dtype = OCT_DTYPE_U8;
         packet->c = (int)form->n_bytes;
         packet->stride = gossip->packet_bytes;
@@ -88,7 +88,6 @@ static oct_status prepare_calls(struct oct__gossip *gossip) {
 
 static oct_status make_lanes(struct oct__gossip *gossip) {
     struct oct__engine *engine = gossip->config.engine;
-    const int is_average = gossip->config.algorithm->mixing == OCT_MIXING_AVERAGE;
     size_t shared = 0, thread = 0;
     for (int i = 0; i < OCT_CALL_COUNT; i++) {
         const struct oct__plan *plan = &gossip->calls[i].plan;
@@ -105,10 +104,6 @@ static oct_status make_lanes(struct oct__gossip *gossip) {
     for (int i = 0; i < gossip->n_lanes; i++) {
         struct oct__gossip_lane *lane = &gossip->lanes[i];
         const size_t n_nodes = (size_t)gossip->lane_form.n_nodes;
-        if (!is_average) {
-            OCT_TRY(engine->alloc(engine, n_nodes * row_bytes(gossip), "gossip row", &lane->row));
-            gossip->workspace_bytes += n_nodes * row_bytes(gossip);
-        }
         OCT_TRY(oct__alloc_array(n_nodes + 1, sizeof *lane->start, "gossip", &memory));
         lane->start = memory;
         OCT_TRY(engine->alloc(engine, scratch, "gossip scratch", &lane->scratch));
@@ -293,7 +288,6 @@ void oct__gossip_destroy(struct oct__gossip *gossip) {
     for (int i = 0; gossip->lanes && i < gossip->n_lanes; i++) {
         oct__free(gossip->lanes[i].shares);
         oct__free(gossip->lanes[i].start);
-        engine_free(engine, gossip->lanes[i].row);
         engine_free(engine, gossip->lanes[i].scratch);
     }
     for (int i = 0; i < gossip->n_replicas; i++) {
@@ -520,7 +514,7 @@ static struct oct__turn turn_of(struct oct__gossip *gossip, int number, int work
     lane->lane.first_node = first;
     lane->lane.form.n_nodes = n_nodes;
     lane->lane.step = gossip->step;
-    return (struct oct__turn){gossip, lane, first, n_nodes, lane->row};
+    return (struct oct__turn){gossip, lane, first, n_nodes};
 }
 
 static oct_status send_turn(void *context, int number, int worker) {
@@ -529,8 +523,9 @@ static oct_status send_turn(void *context, int number, int worker) {
         return OCT_OK;
     }
     const struct oct__turn turn = turn_of(gossip, number, worker);
-    return gossip->is_dense ? oct__turn_pack(&turn, oct__turn_x(&turn))
-                            : gossip->config.algorithm->send(&turn);
+    return gossip->is_dense
+               ? oct__turn_pack(&turn, &(struct oct__outgoing){.row = oct__turn_x(&turn)})
+               : gossip->config.algorithm->send(&turn);
 }
 
 oct_status oct__gossip_send(struct oct__gossip *gossip) {

@@ -209,7 +209,15 @@ struct oct__turn {
     struct oct__gossip *gossip;
     struct oct__gossip_lane *lane;
     int node, n_nodes; /* the first, and how many */
-    void *scratch;     /* a row */
+};
+
+/* What a node sends: row - base, compressed; base NULL: row. What becomes of it when it is decoded
+ * is then added to what the node remembers: memory += factor * it, unless memory is NULL. It may be
+ * row or base. */
+struct oct__outgoing {
+    const void *row, *base;
+    double factor;
+    void *memory;
 };
 
 /* Rows by address, and launches on whole rows. */
@@ -222,8 +230,9 @@ OCT_MUST_CHECK oct_status oct__turn_difference(const struct oct__turn *turn, con
 /* row += factor * a */
 OCT_MUST_CHECK oct_status oct__turn_axpy(const struct oct__turn *turn, double factor, const void *a,
                                          void *row);
-/* Packs `row` as this node's message to all its out-neighbours. */
-OCT_MUST_CHECK oct_status oct__turn_pack(const struct oct__turn *turn, const void *row);
+/* Packs this node's message to all its out-neighbours. */
+OCT_MUST_CHECK oct_status oct__turn_pack(const struct oct__turn *turn,
+                                         const struct oct__outgoing *out);
 /* row += factor * a node's own packet. */
 OCT_MUST_CHECK oct_status oct__turn_fold_own(const struct oct__turn *turn, double factor,
                                              void *row);
@@ -232,10 +241,10 @@ OCT_MUST_CHECK oct_status oct__turn_fold_own(const struct oct__turn *turn, doubl
 OCT_MUST_CHECK oct_status oct__turn_fold_all(const struct oct__turn *turn, double factor, void *row,
                                              double onto, void *x);
 
-/* The same over one edge of the round at a time, by its number in mix->from: packing a row for it,
- * row += factor * what was packed for it, and row += factor * what arrived over it. */
+/* The same over one edge of the round at a time, by its number in mix->from: packing for it, row +=
+ * factor * what was packed for it, and row += factor * what arrived over it. */
 OCT_MUST_CHECK oct_status oct__turn_pack_edge(const struct oct__turn *turn, int edge,
-                                              const void *row);
+                                              const struct oct__outgoing *out);
 OCT_MUST_CHECK oct_status oct__turn_fold_sent(const struct oct__turn *turn, int edge, double factor,
                                               void *row);
 OCT_MUST_CHECK oct_status oct__turn_fold_received(const struct oct__turn *turn, int edge,

@@ -26,7 +26,6 @@ struct oct__gossip_call {
 
 struct oct__gossip_lane {
     struct oct__lane lane;
-    void *row;     /* scratch for an algorithm, of each node of a turn */
     void *scratch; /* for operations */
     /* what the nodes of a turn fold, as FOLD has it in its attributes */
     struct oct__share *shares;

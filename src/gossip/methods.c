@@ -11,7 +11,7 @@
 /* --- plain: m = D[C[x~]] ---------------------------------------------------------------------- */
 
 oct_status oct__plain_send(const struct oct__turn *turn) {
-    return oct__turn_pack(turn, oct__turn_x(turn));
+    return oct__turn_pack(turn, &(struct oct__outgoing){.row = oct__turn_x(turn)});
 }
 
 oct_status oct__plain_merge(const struct oct__turn *turn) {
@@ -24,8 +24,8 @@ oct_status oct__plain_merge(const struct oct__turn *turn) {
 oct_status oct__feedback_send(const struct oct__turn *turn) {
     void *error = oct__turn_memory(turn, OCT_MEMORY_ERROR);
     OCT_TRY(oct__turn_add(turn, oct__turn_x(turn), error));
-    OCT_TRY(oct__turn_pack(turn, error));
-    return oct__turn_fold_own(turn, -1.0, error);
+    return oct__turn_pack(turn,
+                          &(struct oct__outgoing){.row = error, .factor = -1.0, .memory = error});
 }
 
 oct_status oct__feedback_merge(const struct oct__turn *turn) {
@@ -43,16 +43,14 @@ static oct_status send_edges(const struct oct__turn *turn) {
     const struct oct__mix *mix = gossip->mix;
     for (int e = mix->out_start[turn->node]; e < mix->out_start[turn->node + 1]; e++) {
         const int edge = mix->out_edge[e];
-        if (gossip->inbox[edge].is_repair) {
-            OCT_TRY(oct__turn_pack_edge(turn, edge, oct__turn_x(turn)));
-            continue;
+        struct oct__outgoing out = {.row = oct__turn_x(turn)};
+        if (!gossip->inbox[edge].is_repair) {
+            void *replica = oct__turn_replica(turn, turn->node, mix->to[e])->own;
+            out.base = replica;
+            out.factor = 1.0;
+            out.memory = gossip->away ? NULL : replica;
         }
-        void *replica = oct__turn_replica(turn, turn->node, mix->to[e])->own;
-        OCT_TRY(oct__turn_difference(turn, oct__turn_x(turn), replica, turn->scratch));
-        OCT_TRY(oct__turn_pack_edge(turn, edge, turn->scratch));
-        if (!gossip->away) {
-            OCT_TRY(oct__turn_fold_sent(turn, edge, 1.0, replica));
-        }
+        OCT_TRY(oct__turn_pack_edge(turn, edge, &out));
     }
     return OCT_OK;
 }
@@ -98,9 +96,9 @@ oct_status oct__replica_send(const struct oct__turn *turn) {
         return send_edges(turn);
     }
     void *replica = oct__turn_memory(turn, OCT_MEMORY_REPLICA);
-    OCT_TRY(oct__turn_difference(turn, oct__turn_x(turn), replica, turn->scratch));
-    OCT_TRY(oct__turn_pack(turn, turn->scratch));
-    return oct__turn_fold_own(turn, 1.0, replica);
+    return oct__turn_pack(
+        turn, &(struct oct__outgoing){
+                  .row = oct__turn_x(turn), .base = replica, .factor = 1.0, .memory = replica});
 }
 
 /* The sum is kept with the node's own replica taken off, sum_j (W_ij - I_ij) r_j. It is small where

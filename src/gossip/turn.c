@@ -58,39 +58,42 @@ static void *address(const void *at) {
     return (void *)(uintptr_t)at;
 }
 
+/* `at` has an address for each operand; NULL: it is absent. */
 static oct_status launch(const struct oct__turn *turn, enum oct__gossip_call_id id,
-                         const union oct__attr *attr, const void *a, const void *b, void *c) {
+                         const union oct__attr *attr, const void *const *at) {
     const struct oct__gossip_call *call = &turn->gossip->calls[id];
     struct oct__args args = call->args;
     args.attr = *attr;
-    args.t[0].at = address(a);
-    args.t[1].at = address(b);
-    args.t[2].at = c;
-    if (!c) {
-        args.t[2].n = 0;
+    for (int i = 0; oct__op_info[call->op].operands[i]; i++) {
+        args.t[i].at = address(at[i]);
+        args.t[i].n = at[i] ? args.t[i].n : 0;
     }
     return oct__engine_run(&turn->lane->lane, call->op, &args);
 }
 
+#define LAUNCH(turn, id, attr, ...) launch(turn, id, attr, (const void *const[]){__VA_ARGS__})
+
 oct_status oct__turn_add(const struct oct__turn *turn, const void *a, void *row) {
-    return launch(turn, OCT_CALL_ADD, &(union oct__attr){0}, a, row, row);
+    return LAUNCH(turn, OCT_CALL_ADD, &(union oct__attr){0}, a, row, row);
 }
 
 oct_status oct__turn_difference(const struct oct__turn *turn, const void *a, const void *b,
                                 void *out) {
-    return launch(turn, OCT_CALL_DIFFERENCE, &(union oct__attr){0}, a, b, out);
+    return LAUNCH(turn, OCT_CALL_DIFFERENCE, &(union oct__attr){0}, a, b, out);
 }
 
 oct_status oct__turn_axpy(const struct oct__turn *turn, double factor, const void *a, void *row) {
     const union oct__attr attr = {.row = {.factor = (float)factor}};
-    return launch(turn, OCT_CALL_AXPY, &attr, a, row, NULL);
+    return LAUNCH(turn, OCT_CALL_AXPY, &attr, a, row);
 }
 
 static oct_status pack(const struct oct__turn *turn, const struct oct__packet_form *form,
-                       const void *row, uint32_t salt, void *packet) {
-    const union oct__attr attr = {.packet = {.form = form, .salt = salt}};
+                       const struct oct__outgoing *out, uint32_t salt, void *packet) {
+    const union oct__attr attr = {
+        .packet = {.form = form, .factor = (float)out->factor, .salt = salt}};
     const int is_dense = form == turn->gossip->dense_form;
-    return launch(turn, is_dense ? OCT_CALL_PACK_DENSE : OCT_CALL_PACK, &attr, row, packet, NULL);
+    return LAUNCH(turn, is_dense ? OCT_CALL_PACK_DENSE : OCT_CALL_PACK, &attr, out->row, out->base,
+                  packet, out->memory);
 }
 
 static enum oct__gossip_call_id fold_call(const struct oct__gossip *gossip,
@@ -101,7 +104,7 @@ static enum oct__gossip_call_id fold_call(const struct oct__gossip *gossip,
 static oct_status fold(const struct oct__turn *turn, const struct oct__packet_form *form,
                        const void *packet, double factor, void *row) {
     const union oct__attr attr = {.packet = {.form = form, .factor = (float)factor}};
-    return launch(turn, fold_call(turn->gossip, form), &attr, packet, row, NULL);
+    return LAUNCH(turn, fold_call(turn->gossip, form), &attr, packet, row, NULL);
 }
 
 static void *packet_of(const struct oct__gossip *gossip, int node) {
@@ -113,8 +116,8 @@ static void *own_packet(const struct oct__turn *turn) {
     return packet_of(turn->gossip, turn->node);
 }
 
-oct_status oct__turn_pack(const struct oct__turn *turn, const void *row) {
-    return pack(turn, oct__gossip_form(turn->gossip), row, 0, own_packet(turn));
+oct_status oct__turn_pack(const struct oct__turn *turn, const struct oct__outgoing *out) {
+    return pack(turn, oct__gossip_form(turn->gossip), out, 0, own_packet(turn));
 }
 
 oct_status oct__turn_fold_own(const struct oct__turn *turn, double factor, void *row) {
@@ -157,18 +160,19 @@ oct_status oct__turn_fold_all(const struct oct__turn *turn, double factor, void 
     const union oct__attr attr = {
         .packet = {
             .form = form, .shares = lane->shares, .start = lane->start, .onto = (float)onto}};
-    return launch(turn, fold_call(turn->gossip, form), &attr, turn->gossip->packets, row, x);
+    return LAUNCH(turn, fold_call(turn->gossip, form), &attr, turn->gossip->packets, row, x);
 }
 
 /* Packets of different edges differ in their random choices, too: the receiver names the stream. */
-oct_status oct__turn_pack_edge(const struct oct__turn *turn, int edge, const void *row) {
+oct_status oct__turn_pack_edge(const struct oct__turn *turn, int edge,
+                               const struct oct__outgoing *out) {
     const struct oct__gossip *gossip = turn->gossip;
     const struct oct__mix *mix = gossip->mix;
     int e = mix->out_start[turn->node];
     while (mix->out_edge[e] != edge) {
         e++;
     }
-    return pack(turn, oct__gossip_edge_form(gossip, edge), row, (uint32_t)mix->to[e] + 1,
+    return pack(turn, oct__gossip_edge_form(gossip, edge), out, (uint32_t)mix->to[e] + 1,
                 oct__gossip_packet(gossip, edge));
 }
 

@@ -46,10 +46,10 @@ static struct oct__args args_of(const struct codec *codec, enum oct__op op) {
                                        .h = 1,
                                        .w = 1,
                                        .c = (int)codec->form->n_bytes};
-    struct oct__args args = {
-        .t = {op == OCT_OP_PACK ? row : packet, op == OCT_OP_PACK ? packet : row},
-        .attr.packet = {.form = codec->form, .factor = 0.25F},
-        .handle = codec->plans[op != OCT_OP_PACK].handle};
+    struct oct__args args = {.attr.packet = {.form = codec->form, .factor = 0.25F},
+                             .handle = codec->plans[op != OCT_OP_PACK].handle};
+    args.t[op == OCT_OP_PACK ? 2 : 0] = packet;
+    args.t[op == OCT_OP_PACK ? 0 : 1] = row;
     return args;
 }
 

@@ -307,7 +307,7 @@ static void pack_and_fold(const char *variant) {
         memset(packet.at, 0x5a, LAUNCH_NODES * packet.stride);
         memset(wanted.at, 0x5a, LAUNCH_NODES * packet.stride);
         const float factor = data == LARGE ? 0x1p-90F : 0.3F;
-        LAUNCH(engine, PACK, pack_attr(form, salt), way, row, packet);
+        LAUNCH(engine, PACK, pack_attr(form, salt), way, row, absent, packet);
         LAUNCH(engine, FOLD, fold_attr(form, factor), way, packet, onto);
         for (int node = way.first; node < way.first + way.n_nodes; node++) {
             const struct packet out = packet_at(form, at(wanted, node));
@@ -318,6 +318,46 @@ static void pack_and_fold(const char *variant) {
         }
         expect_bits(who, "packet", packet, wanted);
         expect_bits(who, "row", onto, sum);
+        tensors_free(NULL);
+    }
+    oct__packet_form_destroy(form);
+}
+
+/* A difference is packed, and added to what it was a difference to; or a row loses what was packed of
+ * it; or a third one gets some of it. */
+static void pack_and_remember(const char *variant) {
+    enum { DIFFERENCE, ERROR, OTHER, WAYS };
+    static const float factors[WAYS] = {1.0F, -1.0F, 0.3F};
+    const struct layout layout = layout_of(counts, OCT_COUNT_OF(counts));
+    struct oct__packet_form *form = form_of(variant, &layout);
+    struct dice dice = dice_of(6);
+    for (int how = 0; how < WAYS; how++) {
+        char who[128];
+        snprintf(who, sizeof who, "%s, %s, way %d", engine->kind->plugin.name, variant, how);
+        struct oct__tensor row = row_new(&layout), base = row_new(&layout),
+                           third = row_new(&layout);
+        struct oct__tensor packet = packet_new(form), wanted = packet_new(form);
+        struct oct__tensor sum = row_new(&layout), packed = row_new(&layout);
+        fill_row(row, &layout, NORMAL, &dice);
+        fill_row(base, &layout, how == OTHER ? RISING : NORMAL, &dice);
+        fill_row(third, &layout, NORMAL, &dice);
+        const struct oct__tensor memory = how == DIFFERENCE ? base : how == ERROR ? row : third;
+        memcpy(sum.at, memory.at, LAUNCH_NODES * memory.stride);
+        for (size_t i = 0; i < LAUNCH_NODES * layout.n_elements; i++) {
+            const float off = how == ERROR ? 0.0F : ((const float *)base.at)[i];
+            ((float *)packed.at)[i] = ((const float *)row.at)[i] - off;
+        }
+        union oct__attr attr = pack_attr(form, 3);
+        attr.packet.factor = factors[how];
+        LAUNCH(engine, PACK, attr, launch_plain, row, how == ERROR ? absent : base, packet, memory);
+        for (int node = 0; node < LAUNCH_NODES; node++) {
+            const struct packet out = packet_at(form, at(wanted, node));
+            expected_packet(who, form, floats(packed, node), (uint32_t)(LAUNCH_FIRST_NODE + node),
+                            launch_plain, 3, packet_at(form, at(packet, node)), out);
+            expected_fold(form, &out, factors[how], floats(sum, node));
+        }
+        expect_bits(who, "packet", packet, wanted);
+        expect_bits(who, "memory", memory, sum);
         tensors_free(NULL);
     }
     oct__packet_form_destroy(form);
@@ -337,7 +377,7 @@ static void fold_in_turn(const char *variant) {
     char who[128];
     snprintf(who, sizeof who, "%s, %s", engine->kind->plugin.name, variant);
     fill_row(row, &layout, NORMAL, &dice);
-    LAUNCH(engine, PACK, pack_attr(form, 0), launch_plain, row, packet);
+    LAUNCH(engine, PACK, pack_attr(form, 0), launch_plain, row, absent, packet);
     EXPECT_OK(engine->alloc(engine, LAUNCH_NODES * packet.stride, "packets", &there));
     EXPECT_OK(engine->write(engine, there, packet.at, LAUNCH_NODES * packet.stride));
     for (int i = 0; i < TWO + MANY; i++) {
@@ -405,6 +445,16 @@ static void packets_are_folded_in_turn(void **state) {
     every_engine(fold_on);
 }
 
+static void remember_on(struct oct__engine *on) {
+    engine = on;
+    each_compressor(pack_and_remember);
+}
+
+static void packets_are_remembered(void **state) {
+    (void)state;
+    every_engine(remember_on);
+}
+
 static void packets_are_what_the_formulas_say(void **state) {
     (void)state;
     every_engine(pack_on);
@@ -423,7 +473,7 @@ static void refuse(const char *variant) {
         fill_row(row, &layout, NORMAL, &dice);
         floats(row, 1)[span.offset + (size_t)dice_below(&dice, (int)span.count)] =
             form->coding == OCT_CODING_BF16 && trial % 5 == 0 ? 3.4e38F : wrong[trial % 4];
-        const struct oct__tensor operands[OCT_ARGS_MOST] = {row, packet};
+        const struct oct__tensor operands[OCT_ARGS_MOST] = {row, absent, packet};
         char piece[64];
         snprintf(piece, sizeof piece, "tensor %zu of node %d", tensor, LAUNCH_FIRST_NODE + 1);
         const oct_status status =
@@ -458,7 +508,7 @@ static void shrinks_error(const char *variant) {
     struct oct__tensor row = row_new(&layout), packet = packet_new(form), left = row_new(&layout);
     fill_row(row, &layout, NORMAL, &dice);
     memcpy(left.at, row.at, LAUNCH_NODES * row.stride);
-    LAUNCH(engine, PACK, pack_attr(form, 0), launch_plain, row, packet);
+    LAUNCH(engine, PACK, pack_attr(form, 0), launch_plain, row, absent, packet);
     LAUNCH(engine, FOLD, fold_attr(form, -1.0F), launch_plain, packet, left);
     for (size_t p = 0; p < form->n_parts; p++) {
         const struct oct__part *part = &form->parts[p];
@@ -527,7 +577,7 @@ static void means_on(struct oct__engine *on) {
         fill_row(row, &layout, NORMAL, &dice);
         for (uint32_t draw = 0; draw < DRAWS; draw++) {
             const struct launch_way way = {0, 1, 1, 1, draw};
-            LAUNCH(on, PACK, pack_attr(form, 0), way, row, packet);
+            LAUNCH(on, PACK, pack_attr(form, 0), way, row, absent, packet);
             const struct packet found = packet_at(form, at(packet, 0));
             for (size_t p = 0; p < form->n_parts; p++) {
                 const struct oct__part *part = &form->parts[p];
@@ -577,9 +627,9 @@ static void streams_on(struct oct__engine *on) {
         struct oct__tensor row = row_new(&layout), first = packet_new(form);
         fill_row(row, &layout, NORMAL, &dice);
         memcpy(floats(row, 1), floats(row, 0), row.stride);
-        LAUNCH(on, PACK, pack_attr(form, 2), launch_plain, row, first);
+        LAUNCH(on, PACK, pack_attr(form, 2), launch_plain, row, absent, first);
         struct oct__tensor again = packet_new(form);
-        LAUNCH(on, PACK, pack_attr(form, 2), launch_plain, row, again);
+        LAUNCH(on, PACK, pack_attr(form, 2), launch_plain, row, absent, again);
         expect_bits(variants[k], "the same again", again, first);
         assert_memory_not_equal(at(first, 0), at(first, 1), form->n_bytes);
         const struct {
@@ -589,7 +639,7 @@ static void streams_on(struct oct__engine *on) {
         } others[] = {{"seed", 10, 4, 2}, {"step", 9, 5, 2}, {"salt", 9, 4, 3}};
         for (size_t i = 0; i < OCT_COUNT_OF(others); i++) {
             const struct launch_way way = {0, LAUNCH_NODES, 1, others[i].seed, others[i].step};
-            LAUNCH(on, PACK, pack_attr(form, others[i].salt), way, row, again);
+            LAUNCH(on, PACK, pack_attr(form, others[i].salt), way, row, absent, again);
             if (memcmp(at(again, 0), at(first, 0), form->n_bytes) == 0) {
                 fail_msg("%s: another %s, the same packet", variants[k], others[i].what);
             }
@@ -725,6 +775,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(packets_are_what_the_formulas_say, tensors_free),
         cmocka_unit_test_teardown(packets_are_folded_in_turn, tensors_free),
+        cmocka_unit_test_teardown(packets_are_remembered, tensors_free),
         cmocka_unit_test_teardown(not_finite_is_refused, tensors_free),
         cmocka_unit_test_teardown(what_is_left_is_less, tensors_free),
         cmocka_unit_test_teardown(means_are_the_values, tensors_free),

@@ -151,7 +151,7 @@ static void *make_packet(const struct oct__packet_form *form, const struct layou
     struct dice dice = dice_of(seed);
     struct oct__tensor row = row_new(layout), packet = packet_new(form);
     fill_normal(row, &dice, 0.1);
-    LAUNCH(engine, PACK, pack_attr(form, 0), launch_plain, row, packet);
+    LAUNCH(engine, PACK, pack_attr(form, 0), launch_plain, row, absent, packet);
     return packet.at;
 }
 

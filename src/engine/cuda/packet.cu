@@ -147,7 +147,10 @@ struct packing {
     uint32_t n_parts;
     size_t index_at, values_at, used, n_bytes; /* of a packet; used: where the zeros begin */
     char *room;
-    size_t room_stride, kept_at, peaks_at;
+    size_t room_stride, words_at, kept_at, peaks_at;
+    nodes<const float> base; /* absent: its address is NULL */
+    nodes<float> memory;
+    float factor;
     struct chance words, round;
     struct oct__cuda_fault *fault;
     int first_node;
@@ -158,9 +161,16 @@ struct peak {
     uint32_t bits, scale;
 };
 
-/* Scratch of a node. Dense with scales: a measure (8 bytes) for each piece. Selected: [random word of
- * each element of the row][kept values][peak of each tensor], the latter two of S8 alone. */
-static struct packing packing_of(const struct oct__packet_form *form) {
+static size_t whole_lines(size_t bytes) {
+    return (bytes + 63) / 64 * 64;
+}
+
+/* Scratch of a node. Dense with scales: a measure (8 bytes) for each piece. Selected: [row - base, where
+ * there is one][random word of each element of the row][kept values][peak of each tensor], the latter
+ * two of S8 alone. */
+static struct packing packing_of(const struct oct__args *args) {
+    const struct oct__packet_form *form = args->attr.packet.form;
+    const size_t row_bytes = whole_lines(form->n_elements * sizeof(float));
     struct packing p = {};
     p.select = form->select;
     p.coding = form->coding;
@@ -170,31 +180,60 @@ static struct packing packing_of(const struct oct__packet_form *form) {
     p.values_at = form->values_at;
     p.used = form->values_at + form->n_kept * oct__coding_bytes(form->coding);
     p.n_bytes = form->n_bytes;
+    p.factor = args->attr.packet.factor;
     if (form->select == OCT_SELECT_ALL) {
         p.room_stride =
             oct__coding_has_scales(form->coding) ? all_pieces(form) * sizeof(uint64_t) : 0;
         return p;
     }
-    p.kept_at = form->select == OCT_SELECT_RANDOM ? form->n_elements * sizeof(uint32_t) : 0;
+    p.words_at = args->t[1].n > 0 ? row_bytes : 0;
+    p.kept_at = p.words_at + (form->select == OCT_SELECT_RANDOM ? row_bytes : 0);
     p.peaks_at = p.kept_at;
     p.room_stride = p.kept_at;
     if (form->coding == OCT_CODING_S8) {
-        p.peaks_at = (p.kept_at + form->n_kept * sizeof(uint32_t) + 7) / 8 * 8;
-        p.room_stride = p.peaks_at + form->n_parts * sizeof(struct peak);
+        p.peaks_at = p.kept_at + whole_lines(form->n_kept * sizeof(uint32_t));
+        p.room_stride = p.peaks_at + whole_lines(form->n_parts * sizeof(struct peak));
     }
-    p.room_stride = (p.room_stride + 63) / 64 * 64;
     return p;
+}
+
+/* An operand that may be absent: its address is then NULL. */
+template <typename T> static nodes<T> present(const struct oct__tensor *t) {
+    nodes<T> all = nodes_of<T>(t);
+    all.at = t->n > 0 ? all.at : NULL;
+    return all;
 }
 
 extern "C" size_t oct__cuda_packet_scratch(enum oct__op op, const struct oct__lane_form *form,
                                            const struct oct__args *args) {
-    return op == OCT_OP_PACK
-               ? (size_t)form->n_nodes * packing_of(args->attr.packet.form).room_stride
-               : 0;
+    return op == OCT_OP_PACK ? (size_t)form->n_nodes * packing_of(args).room_stride : 0;
 }
 
 static __device__ inline char *room_of(const struct packing &p) {
     return p.room + (size_t)blockIdx.y * p.room_stride;
+}
+
+/* A tensor of this block's node as it is packed by dense forms: element i's bits. */
+struct source {
+    const uint32_t *x;
+    const float *base;
+
+    __device__ uint32_t at(uint32_t i) const {
+        return base ? __float_as_uint(__uint_as_float(x[i]) - base[i]) : x[i];
+    }
+};
+
+static __device__ inline struct source
+source_of(const struct packing &p, nodes<const uint32_t> rows, const struct part &part) {
+    const int node = (int)blockIdx.y;
+    const struct source source = {rows.of(node) + part.offset,
+                                  p.base.at ? p.base.of(node) + part.offset : NULL};
+    return source;
+}
+
+/* The same tensor of what it remembers; NULL: nothing. */
+static __device__ inline float *memory_of(const struct packing &p, const struct part &part) {
+    return p.memory.at ? p.memory.of((int)blockIdx.y) + part.offset : NULL;
 }
 
 /* A packet ends with zeros: less than a cache line of them. */
@@ -263,26 +302,38 @@ static __device__ inline void look_at(const struct packing &p, uint32_t part, ui
 
 /* --- all elements ------------------------------------------------------------------------------ */
 
+/* As they are, or as bf16. What a node remembers may be what it packs, so a thread reads four
+ * elements before it writes them: all four are under way at once. */
 static __global__ void __launch_bounds__(BLOCK)
     pack_plain(__grid_constant__ const struct cut cut, __grid_constant__ const struct packing p,
                nodes<const uint32_t> rows, nodes<char> packets) {
     const struct piece piece = piece_of(cut, blockIdx.x);
     const struct part &part = piece.part;
-    const uint32_t *__restrict__ x = rows.of((int)blockIdx.y) + part.offset;
+    const struct source source = source_of(p, rows, part);
+    float *memory = memory_of(p, part);
     char *packet = packets.of((int)blockIdx.y), *values = packet + p.values_at;
+    const int is_half = p.coding == OCT_CODING_BF16;
     uint32_t peak = 0;
-    if (p.coding == OCT_CODING_BF16) {
-        uint16_t *__restrict__ to = (uint16_t *)values + part.first;
-        for (uint32_t i = piece.begin + threadIdx.x; i < piece.end; i += BLOCK) {
-            to[i] = round_bf16(x[i]);
-            peak = max(peak, x[i] & 0x7fffffffU);
+    for (uint32_t i = piece.begin + threadIdx.x; i < piece.end; i += FOUR * BLOCK) {
+        uint32_t bits[FOUR];
+        float sum[FOUR];
+        for (uint32_t j = 0; j < FOUR; j++) {
+            const uint32_t at = i + j * BLOCK;
+            bits[j] = at < piece.end ? source.at(at) : 0;
+            sum[j] = at < piece.end && memory ? memory[at] : 0.0F;
         }
-    } else {
-        uint32_t *__restrict__ to = (uint32_t *)values + part.first;
-#pragma unroll 4
-        for (uint32_t i = piece.begin + threadIdx.x; i < piece.end; i += BLOCK) {
-            to[i] = x[i];
-            peak = max(peak, x[i] & 0x7fffffffU);
+        for (uint32_t j = 0; j < FOUR; j++) {
+            const uint32_t at = i + j * BLOCK;
+            peak = max(peak, bits[j] & 0x7fffffffU);
+            bits[j] = is_half ? (uint32_t)round_bf16(bits[j]) << 16 : bits[j];
+            if (at < piece.end && is_half) {
+                ((uint16_t *)values)[part.first + at] = (uint16_t)(bits[j] >> 16);
+            } else if (at < piece.end) {
+                ((uint32_t *)values)[part.first + at] = bits[j];
+            }
+            if (at < piece.end && memory) {
+                memory[at] = sum[j] + p.factor * __uint_as_float(bits[j]);
+            }
         }
     }
     look_at(p, cut.first_part + piece.number, peak);
@@ -297,11 +348,11 @@ static __global__ void __launch_bounds__(BLOCK)
     __shared__ double room[BLOCK / 32];
     const struct piece piece = piece_of(cut, blockIdx.x);
     const struct part &part = piece.part;
-    const uint32_t *x = rows.of((int)blockIdx.y) + part.offset;
+    const struct source source = source_of(p, rows, part);
     uint32_t peak = 0;
     double sum = 0.0;
     for (uint32_t i = piece.begin + threadIdx.x; i < piece.end; i += BLOCK) {
-        const uint32_t bits = x[i] & 0x7fffffffU;
+        const uint32_t bits = source.at(i) & 0x7fffffffU;
         const double v = (double)__uint_as_float(bits);
         peak = bits > peak ? bits : peak;
         sum += p.coding == OCT_CODING_LEVELS ? v * v : v;
@@ -359,7 +410,8 @@ static __global__ void __launch_bounds__(BLOCK)
     const struct piece piece = piece_of(cut, blockIdx.x);
     const struct part &part = piece.part;
     const struct oct__stream stream = p.round.of((int)blockIdx.y);
-    const uint32_t *x = rows.of((int)blockIdx.y) + part.offset;
+    const struct source source = source_of(p, rows, part);
+    float *memory = memory_of(p, part);
     char *packet = packets.of((int)blockIdx.y);
     int8_t *codes = (int8_t *)packet + p.values_at + part.first;
     const struct steps steps = steps_of(p, part, piece, room);
@@ -367,9 +419,14 @@ static __global__ void __launch_bounds__(BLOCK)
         ((float *)packet)[part.scale] = steps.scale;
     }
     for (uint32_t i = piece.begin + threadIdx.x; i < piece.end; i += BLOCK) {
-        const float v = __uint_as_float(x[i]);
-        codes[i] = p.coding == OCT_CODING_SIGN ? (int8_t)(v < 0.0F ? -1 : 1)
-                                               : code_s8(&stream, part.first + i, v, steps.inverse);
+        const float v = __uint_as_float(source.at(i));
+        const int8_t code = p.coding == OCT_CODING_SIGN
+                                ? (int8_t)(v < 0.0F ? -1 : 1)
+                                : code_s8(&stream, part.first + i, v, steps.inverse);
+        codes[i] = code;
+        if (memory) {
+            memory[i] += p.factor * (steps.scale * (float)code);
+        }
     }
     end_with_zeros(p, packet);
 }
@@ -539,8 +596,9 @@ static __global__ void __launch_bounds__(PICK_BLOCK)
     char *packet = packets.of((int)blockIdx.y), *own = room_of(p);
     struct search s = {x, 0x7fffffffU, part.count, part.keep};
     if (p.select == OCT_SELECT_RANDOM) {
-        draw(p.words.of((int)blockIdx.y), part.offset, part.count, (uint32_t *)own);
-        s.keys = (const uint32_t *)own + part.offset;
+        uint32_t *words = (uint32_t *)(own + p.words_at);
+        draw(p.words.of((int)blockIdx.y), part.offset, part.count, words);
+        s.keys = words + part.offset;
         s.mask = 0xffffffffU;
     }
     uint32_t largest = 0; /* of all elements: those that are not kept count, too */
@@ -602,7 +660,7 @@ typedef void pack_fn(const struct oct__lane *lane, const struct oct__args *args,
 static void launch_plain(const struct oct__lane *lane, const struct oct__args *args,
                          const struct packing *p, const struct cut *cut) {
     launch_kernel(pack_plain, grid_of_pieces(lane, cut), BLOCK, 0, stream_of(lane), *cut, *p,
-                  nodes_of<const uint32_t>(&args->t[0]), nodes_of<char>(&args->t[1]));
+                  nodes_of<const uint32_t>(&args->t[0]), nodes_of<char>(&args->t[2]));
 }
 
 static void launch_coded(const struct oct__lane *lane, const struct oct__args *args,
@@ -611,19 +669,19 @@ static void launch_coded(const struct oct__lane *lane, const struct oct__args *a
     const dim3 grid = grid_of_pieces(lane, cut);
     launch_kernel(pack_measure, grid, BLOCK, 0, stream_of(lane), *cut, *p, rows);
     launch_kernel(pack_coded, grid, BLOCK, 0, stream_of(lane), *cut, *p, rows,
-                  nodes_of<char>(&args->t[1]));
+                  nodes_of<char>(&args->t[2]));
 }
 
 static void launch_picked(const struct oct__lane *lane, const struct oct__args *args,
                           const struct packing *p, const struct cut *cut) {
     launch_kernel(pack_picked, grid_of_parts(lane, cut), PICK_BLOCK, 0, stream_of(lane), *cut, *p,
-                  nodes_of<const uint32_t>(&args->t[0]), nodes_of<char>(&args->t[1]));
+                  nodes_of<const uint32_t>(&args->t[0]), nodes_of<char>(&args->t[2]));
 }
 
 static void launch_kept(const struct oct__lane *lane, const struct oct__args *args,
                         const struct packing *p, const struct cut *cut) {
     launch_kernel(pack_kept, grid_of_pieces(lane, cut), BLOCK, 0, stream_of(lane), *cut, *p,
-                  nodes_of<char>(&args->t[1]));
+                  nodes_of<char>(&args->t[2]));
 }
 
 /* All tensors, as many launches as that takes. */
@@ -635,22 +693,47 @@ static void each_cut(const struct oct__lane *lane, const struct oct__args *args,
     }
 }
 
+/* What is selected is looked at several times, so row - base is made first; and memory gets what was
+ * kept of it when all of that is known. */
+static oct_status pack_selected(const struct oct__lane *lane, const struct oct__args *args,
+                                const struct packing *p) {
+    struct oct__args from = *args, fold = {};
+    if (args->t[1].n > 0) {
+        from.t[2] = args->t[0];
+        from.t[2].at = p->room;
+        from.t[2].stride = p->room_stride;
+        OCT_TRY(oct__cuda_difference(lane, &from));
+        from.t[0] = from.t[2];
+        from.t[2] = args->t[2];
+    }
+    each_cut(lane, &from, p, launch_picked);
+    if (p->coding == OCT_CODING_S8) {
+        each_cut(lane, &from, p, launch_kept);
+    }
+    if (args->t[3].n == 0) {
+        return oct__cuda_launched("pack");
+    }
+    fold.t[0] = args->t[2];
+    fold.t[1] = args->t[3];
+    fold.attr.packet.form = args->attr.packet.form;
+    fold.attr.packet.factor = args->attr.packet.factor;
+    return oct__cuda_fold(lane, &fold);
+}
+
 extern "C" oct_status oct__cuda_pack(const struct oct__lane *lane, const struct oct__args *args) {
     const uint32_t salt = args->attr.packet.salt;
-    struct packing p = packing_of(args->attr.packet.form);
+    struct packing p = packing_of(args);
     p.room = (char *)lane->shared_scratch;
     p.fault = fault_of(lane);
     p.first_node = lane->first_node;
     p.words = chance_of(lane, OCT_PURPOSE_PACK_SELECT, salt);
     p.round = chance_of(lane, OCT_PURPOSE_PACK_ROUND, salt);
+    p.base = present<const float>(&args->t[1]);
+    p.memory = present<float>(&args->t[3]);
     if (p.select != OCT_SELECT_ALL) {
-        each_cut(lane, args, &p, launch_picked);
-        if (p.coding == OCT_CODING_S8) {
-            each_cut(lane, args, &p, launch_kept);
-        }
-    } else {
-        each_cut(lane, args, &p, oct__coding_has_scales(p.coding) ? launch_coded : launch_plain);
+        return pack_selected(lane, args, &p);
     }
+    each_cut(lane, args, &p, oct__coding_has_scales(p.coding) ? launch_coded : launch_plain);
     return oct__cuda_launched("pack");
 }
 
@@ -811,8 +894,8 @@ static int most_shares(const struct group *group) {
 }
 
 static nodes<float> rows_of(const struct oct__tensor *t, int first) {
-    nodes<float> rows = nodes_of<float>(t);
-    rows.at = t->n == 0 ? NULL : (float *)((char *)rows.at + (size_t)first * rows.stride);
+    nodes<float> rows = present<float>(t);
+    rows.at = rows.at ? (float *)((char *)rows.at + (size_t)first * rows.stride) : NULL;
     return rows;
 }
 
