@@ -38,12 +38,11 @@ static size_t largest_part(const struct oct__packet_form *form) {
 
 /* Places in a thread's scratch. */
 struct rooms {
-    size_t block; /* of floats, while bf16 is widened */
-    size_t
-        difference; /* of row and base: of a block, or of a tensor where all of it is looked at first */
-    size_t kept;   /* values */
-    size_t search; /* [random words of a tensor][selection] */
-    size_t bytes;  /* in all */
+    size_t block;      /* of floats, while bf16 is widened */
+    size_t difference; /* row - base, of a block or of a tensor */
+    size_t kept;       /* values */
+    size_t search;     /* [random words of a tensor][selection] */
+    size_t bytes;      /* in all */
 };
 
 static size_t words_bytes(const struct oct__packet_form *form) {
