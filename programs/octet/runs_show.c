@@ -400,6 +400,7 @@ static void print_run(struct oct_runs *runs, const struct oct_run *run, const ch
 int runs_show(const struct cli *cli, struct oct_runs *runs, const char *path, int64_t number) {
     char *command = NULL;
     struct oct_run run;
+    const struct cli_text every = gossip_every(runs, number);
     oct_status status = runs_command(runs, number, &command);
     if (status == OCT_OK) {
         status = oct_runs_find(runs, number, &run);
@@ -412,7 +413,7 @@ int runs_show(const struct cli *cli, struct oct_runs *runs, const char *path, in
         cli_json_text(root, "db", path);
         code = cli_json_print(root);
     } else {
-        print_run(runs, &run, command, gossip_every(runs, number).text);
+        print_run(runs, &run, command, every.text);
     }
     free(command);
     return code;

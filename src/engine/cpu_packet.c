@@ -17,7 +17,7 @@
 #include "engine/select.h"
 #include "kernels/kernels.h"
 
-/* Floats of a block: several of them are in the first cache. */
+/* Floats of a block, of which a few are in the nearest caches. */
 #define BLOCK 4096
 
 /* Bits of a magnitude that rounds to infinity as bf16, and of infinity itself. */
@@ -58,7 +58,8 @@ static struct rooms rooms_of(enum oct__op op, const struct oct__args *args) {
     const int has_base = is_packing && args->t[1].n > 0;
     const size_t largest = largest_part(form);
     struct rooms rooms = {.difference = is_half ? BLOCK * sizeof(float) : 0};
-    rooms.kept = rooms.difference + (has_base ? whole_lines((is_plain ? BLOCK : largest) * 4) : 0);
+    const size_t taken = is_half ? BLOCK : is_plain ? 0 : largest; /* f32: it is the packet's */
+    rooms.kept = rooms.difference + (has_base ? whole_lines(taken * 4) : 0);
     rooms.search = rooms.kept + (is_packing && !is_dense ? whole_lines(form->n_kept * 4) : 0);
     rooms.bytes = rooms.search +
                   (is_packing && !is_dense ? words_bytes(form) + oct__select_bytes(largest) : 0);

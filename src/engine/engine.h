@@ -148,8 +148,8 @@ union oct__attr {
         const struct oct__packet_form *form;
         float factor; /* of what is packed, or folded */
         /* FOLD: what each node of the launch folds, one after the other; node i has those from start[i]
-         * to start[i + 1] - 1, and there may be none. Both are on the host. The operand and the factor
-         * are then not read. NULL: its own packet. */
+         * to start[i + 1] - 1, and there may be none. Both are on the host, and are not read after the
+         * launch has returned. The operand is then absent, the factor not read. NULL: its own packet. */
         const struct oct__share *shares;
         const int *start; /* [n_nodes + 1] */
         float onto;       /* FOLD: how much of the row goes onto x */

@@ -2,7 +2,7 @@
 /* packet.h - a compressed row of parameters, as it lies in an engine's memory.
  *
  * A compressor is two choices: which elements of each tensor are kept, and how their values are
- * coded. So packing (OCT_OP_PACK) and adding a packet to a row (OCT_OP_FOLD) are operations that an
+ * coded. So packing (OCT_OP_PACK) and adding packets to a row (OCT_OP_FOLD) are operations that an
  * engine can have for itself, and a new compressor is a new pair. All that a packet's shape depends
  * on is fixed for a run and described by a *form*; packets of a form have the same size:
  *

@@ -121,6 +121,22 @@ static oct_status make_lanes(struct oct__gossip *gossip) {
     return OCT_OK;
 }
 
+/* Room in every lane for what the nodes of a turn fold, in a graph of so many edges: their
+ * in-neighbours' packets and their own. */
+static oct_status make_shares(struct oct__gossip *gossip, int n_edges) {
+    const int n_nodes = gossip->lane_form.n_nodes;
+    const int most = n_nodes > 1 ? n_edges + n_nodes : gossip->config.n_nodes;
+    for (int i = 0; i < gossip->n_lanes; i++) {
+        struct oct__gossip_lane *lane = &gossip->lanes[i];
+        void *array = lane->shares;
+        oct_status status = oct__alloc_grow(&array, &lane->share_capacity, (size_t)most,
+                                            sizeof *lane->shares, "gossip");
+        lane->shares = array;
+        OCT_TRY(status);
+    }
+    return OCT_OK;
+}
+
 /* Room for `n_slots` packets and `n_edges` deliveries. */
 static oct_status make_room(struct oct__gossip *gossip, int n_slots, int n_edges) {
     struct oct__engine *engine = gossip->config.engine;
@@ -246,7 +262,8 @@ static oct_status fill(struct oct__gossip *gossip, const struct oct__gossip_conf
         OCT_TRY(make_gossip(gossip));
     }
     OCT_TRY(prepare_calls(gossip));
-    return make_lanes(gossip);
+    OCT_TRY(make_lanes(gossip));
+    return is_average ? OCT_OK : make_shares(gossip, gossip->inbox_capacity);
 }
 
 oct_status oct__gossip_create(const struct oct__gossip_config *config, struct oct__gossip **out) {
@@ -438,26 +455,6 @@ static int turn_nodes(const struct oct__gossip *gossip) {
     return gossip->away || oct__gossip_is_per_edge(gossip) ? 1 : gossip->lane_form.n_nodes;
 }
 
-/* Room in every lane for what the nodes of a turn fold: their in-neighbours' packets and their own. */
-static oct_status make_shares(struct oct__gossip *gossip) {
-    const int n_nodes = turn_nodes(gossip), first = gossip->config.first_node;
-    const int *start = gossip->mix->in_start;
-    int most = 0;
-    for (int i = first; i < first + gossip->config.n_hosted; i += n_nodes) {
-        const int n = start[i + n_nodes] - start[i] + n_nodes;
-        most = n > most ? n : most;
-    }
-    for (int i = 0; i < gossip->n_lanes; i++) {
-        struct oct__gossip_lane *lane = &gossip->lanes[i];
-        void *array = lane->shares;
-        oct_status status = oct__alloc_grow(&array, &lane->share_capacity, (size_t)most,
-                                            sizeof *lane->shares, "gossip");
-        lane->shares = array;
-        OCT_TRY(status);
-    }
-    return OCT_OK;
-}
-
 /* Slots that a round needs. */
 static int count_slots(const struct oct__gossip *gossip) {
     const struct oct__gossip_config *config = &gossip->config;
@@ -483,7 +480,7 @@ oct_status oct__gossip_begin(struct oct__gossip *gossip, uint32_t round, uint32_
     const struct oct__mix *mix = gossip->mix;
     const int is_per_edge = oct__gossip_is_per_edge(gossip);
     OCT_TRY(make_room(gossip, count_slots(gossip), mix->n_edges));
-    OCT_TRY(make_shares(gossip));
+    OCT_TRY(make_shares(gossip, mix->n_edges));
     for (int to = 0; to < mix->n_nodes; to++) {
         for (int e = mix->in_start[to]; e < mix->in_start[to + 1]; e++) {
             const int is_sent = oct__gossip_hosts(gossip, mix->from[e]);

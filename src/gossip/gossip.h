@@ -212,8 +212,8 @@ struct oct__turn {
 };
 
 /* What a node sends: row - base, compressed; base NULL: row. What becomes of it when it is decoded
- * is then added to what the node remembers: memory += factor * it, unless memory is NULL. It may be
- * row or base. */
+ * is then added to what the node remembers: memory += factor * it, unless memory is NULL. Memory may
+ * be row or base. */
 struct oct__outgoing {
     const void *row, *base;
     double factor;

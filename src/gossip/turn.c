@@ -58,7 +58,7 @@ static void *address(const void *at) {
     return (void *)(uintptr_t)at;
 }
 
-/* `at` has an address for each operand; NULL: it is absent. */
+/* `at` has an address for each operand; NULL: it is absent, which only some may be. */
 static oct_status launch(const struct oct__turn *turn, enum oct__gossip_call_id id,
                          const union oct__attr *attr, const void *const *at) {
     const struct oct__gossip_call *call = &turn->gossip->calls[id];
@@ -71,7 +71,8 @@ static oct_status launch(const struct oct__turn *turn, enum oct__gossip_call_id 
     return oct__engine_run(&turn->lane->lane, call->op, &args);
 }
 
-#define LAUNCH(turn, id, attr, ...) launch(turn, id, attr, (const void *const[]){__VA_ARGS__})
+#define LAUNCH(turn, id, attr, ...)                                                                \
+    launch(turn, id, attr, (const void *const[OCT_ARGS_MOST]){__VA_ARGS__})
 
 oct_status oct__turn_add(const struct oct__turn *turn, const void *a, void *row) {
     return LAUNCH(turn, OCT_CALL_ADD, &(union oct__attr){0}, a, row, row);
@@ -160,7 +161,7 @@ oct_status oct__turn_fold_all(const struct oct__turn *turn, double factor, void 
     const union oct__attr attr = {
         .packet = {
             .form = form, .shares = lane->shares, .start = lane->start, .onto = (float)onto}};
-    return LAUNCH(turn, fold_call(turn->gossip, form), &attr, turn->gossip->packets, row, x);
+    return LAUNCH(turn, fold_call(turn->gossip, form), &attr, NULL, row, x);
 }
 
 /* Packets of different edges differ in their random choices, too: the receiver names the stream. */

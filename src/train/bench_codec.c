@@ -146,7 +146,7 @@ static oct_status codec_open(struct codec *codec) {
     for (int i = 0; i < 2; i++) {
         const enum oct__op op = i == 0 ? OCT_OP_PACK : OCT_OP_FOLD;
         struct oct__args args = args_of(codec, op);
-        args.t[0].at = args.t[1].at = NULL;
+        args.t[0].at = args.t[1].at = args.t[2].at = NULL;
         OCT_TRY(oct__engine_prepare(engine, op, &one_node, &args, &codec->plans[i]));
         const size_t bytes = codec->plans[i].shared_bytes + codec->plans[i].thread_bytes + 128;
         scratch = bytes > scratch ? bytes : scratch;

@@ -282,9 +282,17 @@ static void expected_fold(const struct oct__packet_form *form, const struct pack
 
 static struct oct__engine *engine;
 
+static const struct launch_way ways[] = {
+    {0, LAUNCH_NODES, 1, 9, 4}, {0, LAUNCH_NODES, 3, 8, 5}, {1, 1, 1, 7, 0}};
+
+/* Number `i`, with as many threads as the engine has. */
+static struct launch_way way_at(int i) {
+    struct launch_way way = ways[i % (int)OCT_COUNT_OF(ways)];
+    way.n_threads = way.n_threads < engine->n_threads ? way.n_threads : engine->n_threads;
+    return way;
+}
+
 static void pack_and_fold(const char *variant) {
-    static const struct launch_way ways[] = {
-        {0, LAUNCH_NODES, 1, 9, 4}, {0, LAUNCH_NODES, 3, 8, 5}, {1, 1, 1, 7, 0}};
     const struct layout layout = layout_of(counts, OCT_COUNT_OF(counts));
     struct oct__packet_form *form = form_of(variant, &layout);
     struct dice dice = dice_of(3);
@@ -292,8 +300,7 @@ static void pack_and_fold(const char *variant) {
         if (data == LARGE && form->coding == OCT_CODING_BF16) {
             continue; /* some would be infinite */
         }
-        struct launch_way way = ways[data % 3];
-        way.n_threads = way.n_threads < engine->n_threads ? way.n_threads : engine->n_threads;
+        const struct launch_way way = way_at(data);
         const uint32_t salt = (uint32_t)(data % 4);
         char who[128];
         snprintf(who, sizeof who, "%s, %s, %s", engine->kind->plugin.name, variant,
@@ -331,9 +338,11 @@ static void pack_and_remember(const char *variant) {
     const struct layout layout = layout_of(counts, OCT_COUNT_OF(counts));
     struct oct__packet_form *form = form_of(variant, &layout);
     struct dice dice = dice_of(6);
-    for (int how = 0; how < WAYS; how++) {
+    for (int trial = 0; trial < WAYS * (int)OCT_COUNT_OF(ways); trial++) {
+        const int how = trial % WAYS;
+        const struct launch_way way = way_at(trial / WAYS);
         char who[128];
-        snprintf(who, sizeof who, "%s, %s, way %d", engine->kind->plugin.name, variant, how);
+        snprintf(who, sizeof who, "%s, %s, way %d", engine->kind->plugin.name, variant, trial);
         struct oct__tensor row = row_new(&layout), base = row_new(&layout),
                            third = row_new(&layout);
         struct oct__tensor packet = packet_new(form), wanted = packet_new(form);
@@ -349,11 +358,11 @@ static void pack_and_remember(const char *variant) {
         }
         union oct__attr attr = pack_attr(form, 3);
         attr.packet.factor = factors[how];
-        LAUNCH(engine, PACK, attr, launch_plain, row, how == ERROR ? absent : base, packet, memory);
-        for (int node = 0; node < LAUNCH_NODES; node++) {
+        LAUNCH(engine, PACK, attr, way, row, how == ERROR ? absent : base, packet, memory);
+        for (int node = way.first; node < way.first + way.n_nodes; node++) {
             const struct packet out = packet_at(form, at(wanted, node));
             expected_packet(who, form, floats(packed, node), (uint32_t)(LAUNCH_FIRST_NODE + node),
-                            launch_plain, 3, packet_at(form, at(packet, node)), out);
+                            way, 3, packet_at(form, at(packet, node)), out);
             expected_fold(form, &out, factors[how], floats(sum, node));
         }
         expect_bits(who, "packet", packet, wanted);
@@ -363,11 +372,11 @@ static void pack_and_remember(const char *variant) {
     oct__packet_form_destroy(form);
 }
 
-/* Node 0 folds two packets, node 1 none, node 2 more than one kernel's arguments hold; all of them in
+/* Node 0 folds none, node 1 more packets than one kernel's arguments hold, node 2 two; all of them in
  * turn onto a row, and that onto another. */
 static void fold_in_turn(const char *variant) {
     enum { TWO = 2, MANY = 100 };
-    static const int start[LAUNCH_NODES + 1] = {0, TWO, TWO, TWO + MANY};
+    static const int start[LAUNCH_NODES + 1] = {0, 0, MANY, MANY + TWO};
     struct oct__share shares[TWO + MANY];
     const struct layout layout = layout_of(counts, OCT_COUNT_OF(counts));
     struct oct__packet_form *form = form_of(variant, &layout);
@@ -473,7 +482,17 @@ static void refuse(const char *variant) {
         fill_row(row, &layout, NORMAL, &dice);
         floats(row, 1)[span.offset + (size_t)dice_below(&dice, (int)span.count)] =
             form->coding == OCT_CODING_BF16 && trial % 5 == 0 ? 3.4e38F : wrong[trial % 4];
-        const struct oct__tensor operands[OCT_ARGS_MOST] = {row, absent, packet};
+        struct oct__tensor base = row_new(&layout);
+        const int has_base = trial % 3 > 0;
+        if (trial % 3 == 2) { /* both are finite, and their difference is not */
+            for (size_t i = 0; i < layout.n_elements; i++) {
+                if (!isfinite(floats(row, 1)[i])) {
+                    floats(row, 1)[i] = 3e38F;
+                    floats(base, 1)[i] = -3e38F;
+                }
+            }
+        }
+        const struct oct__tensor operands[OCT_ARGS_MOST] = {row, has_base ? base : absent, packet};
         char piece[64];
         snprintf(piece, sizeof piece, "tensor %zu of node %d", tensor, LAUNCH_FIRST_NODE + 1);
         const oct_status status =

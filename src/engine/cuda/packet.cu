@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* packet.cu - PACK and FOLD on the GPU: a row of parameters into a packet, and onto another row.
+/* packet.cu - PACK and FOLD on the GPU: a row of parameters into a packet, and packets onto a row.
  *
  * A form's tensors are known on the host alone, so a launch takes them as its argument, as many as an
  * argument has room for; a model of more tensors than that takes further launches. What a tensor
@@ -213,20 +213,37 @@ static __device__ inline char *room_of(const struct packing &p) {
     return p.room + (size_t)blockIdx.y * p.room_stride;
 }
 
-/* A tensor of this block's node as it is packed by dense forms: element i's bits. */
-struct source {
-    const uint32_t *x;
-    const float *base;
+/* Elements i, i + BLOCK, … of an array, four of them, and 0 in place of those from `end` on. Whoever
+ * writes to memory that may be what it reads loads all before it stores any, so that four are under
+ * way at once. */
+template <typename T>
+static __device__ inline void load_apart(const T *from, uint32_t i, uint32_t end, T to[FOUR]) {
+#pragma unroll
+    for (uint32_t j = 0; j < FOUR; j++) {
+        to[j] = i + j * BLOCK < end ? from[i + j * BLOCK] : (T)0;
+    }
+}
 
-    __device__ uint32_t at(uint32_t i) const {
-        return base ? __float_as_uint(__uint_as_float(x[i]) - base[i]) : x[i];
+/* A tensor of this block's node as it is packed by dense forms. */
+struct source {
+    const float *x, *base;
+
+    __device__ void load(uint32_t i, uint32_t end, float to[FOUR]) const {
+        load_apart(x, i, end, to);
+        if (base) {
+            float off[FOUR];
+            load_apart(base, i, end, off);
+            for (int j = 0; j < FOUR; j++) {
+                to[j] -= off[j];
+            }
+        }
     }
 };
 
 static __device__ inline struct source
 source_of(const struct packing &p, nodes<const uint32_t> rows, const struct part &part) {
     const int node = (int)blockIdx.y;
-    const struct source source = {rows.of(node) + part.offset,
+    const struct source source = {(const float *)rows.of(node) + part.offset,
                                   p.base.at ? p.base.of(node) + part.offset : NULL};
     return source;
 }
@@ -302,8 +319,7 @@ static __device__ inline void look_at(const struct packing &p, uint32_t part, ui
 
 /* --- all elements ------------------------------------------------------------------------------ */
 
-/* As they are, or as bf16. What a node remembers may be what it packs, so a thread reads four
- * elements before it writes them: all four are under way at once. */
+/* As they are, or as bf16. */
 static __global__ void __launch_bounds__(BLOCK)
     pack_plain(__grid_constant__ const struct cut cut, __grid_constant__ const struct packing p,
                nodes<const uint32_t> rows, nodes<char> packets) {
@@ -315,24 +331,23 @@ static __global__ void __launch_bounds__(BLOCK)
     const int is_half = p.coding == OCT_CODING_BF16;
     uint32_t peak = 0;
     for (uint32_t i = piece.begin + threadIdx.x; i < piece.end; i += FOUR * BLOCK) {
-        uint32_t bits[FOUR];
-        float sum[FOUR];
-        for (uint32_t j = 0; j < FOUR; j++) {
-            const uint32_t at = i + j * BLOCK;
-            bits[j] = at < piece.end ? source.at(at) : 0;
-            sum[j] = at < piece.end && memory ? memory[at] : 0.0F;
+        float v[FOUR], sum[FOUR];
+        source.load(i, piece.end, v);
+        if (memory) {
+            load_apart(memory, i, piece.end, sum);
         }
-        for (uint32_t j = 0; j < FOUR; j++) {
+        for (uint32_t j = 0; j < FOUR && i + j * BLOCK < piece.end; j++) {
             const uint32_t at = i + j * BLOCK;
-            peak = max(peak, bits[j] & 0x7fffffffU);
-            bits[j] = is_half ? (uint32_t)round_bf16(bits[j]) << 16 : bits[j];
-            if (at < piece.end && is_half) {
-                ((uint16_t *)values)[part.first + at] = (uint16_t)(bits[j] >> 16);
-            } else if (at < piece.end) {
-                ((uint32_t *)values)[part.first + at] = bits[j];
+            uint32_t bits = __float_as_uint(v[j]);
+            peak = max(peak, bits & 0x7fffffffU);
+            if (is_half) {
+                bits = (uint32_t)round_bf16(bits) << 16;
+                ((uint16_t *)values)[part.first + at] = (uint16_t)(bits >> 16);
+            } else {
+                ((uint32_t *)values)[part.first + at] = bits;
             }
-            if (at < piece.end && memory) {
-                memory[at] = sum[j] + p.factor * __uint_as_float(bits[j]);
+            if (memory) {
+                memory[at] = sum[j] + p.factor * __uint_as_float(bits);
             }
         }
     }
@@ -351,11 +366,15 @@ static __global__ void __launch_bounds__(BLOCK)
     const struct source source = source_of(p, rows, part);
     uint32_t peak = 0;
     double sum = 0.0;
-    for (uint32_t i = piece.begin + threadIdx.x; i < piece.end; i += BLOCK) {
-        const uint32_t bits = source.at(i) & 0x7fffffffU;
-        const double v = (double)__uint_as_float(bits);
-        peak = bits > peak ? bits : peak;
-        sum += p.coding == OCT_CODING_LEVELS ? v * v : v;
+    for (uint32_t i = piece.begin + threadIdx.x; i < piece.end; i += FOUR * BLOCK) {
+        float x[FOUR];
+        source.load(i, piece.end, x);
+        for (int j = 0; j < FOUR; j++) { /* a 0 changes nothing */
+            const uint32_t bits = __float_as_uint(x[j]) & 0x7fffffffU;
+            const double v = (double)__uint_as_float(bits);
+            peak = max(peak, bits);
+            sum += p.coding == OCT_CODING_LEVELS ? v * v : v;
+        }
     }
     look_at(p, cut.first_part + piece.number, peak);
     uint64_t measure;
@@ -418,14 +437,21 @@ static __global__ void __launch_bounds__(BLOCK)
     if (piece.is_first && threadIdx.x == 0) {
         ((float *)packet)[part.scale] = steps.scale;
     }
-    for (uint32_t i = piece.begin + threadIdx.x; i < piece.end; i += BLOCK) {
-        const float v = __uint_as_float(source.at(i));
-        const int8_t code = p.coding == OCT_CODING_SIGN
-                                ? (int8_t)(v < 0.0F ? -1 : 1)
-                                : code_s8(&stream, part.first + i, v, steps.inverse);
-        codes[i] = code;
+    for (uint32_t i = piece.begin + threadIdx.x; i < piece.end; i += FOUR * BLOCK) {
+        float v[FOUR], sum[FOUR];
+        source.load(i, piece.end, v);
         if (memory) {
-            memory[i] += p.factor * (steps.scale * (float)code);
+            load_apart(memory, i, piece.end, sum);
+        }
+        for (uint32_t j = 0; j < FOUR && i + j * BLOCK < piece.end; j++) {
+            const uint32_t at = i + j * BLOCK;
+            const int8_t code = p.coding == OCT_CODING_SIGN
+                                    ? (int8_t)(v[j] < 0.0F ? -1 : 1)
+                                    : code_s8(&stream, part.first + at, v[j], steps.inverse);
+            codes[at] = code;
+            if (memory) {
+                memory[at] = sum[j] + p.factor * (steps.scale * (float)code);
+            }
         }
     }
     end_with_zeros(p, packet);
@@ -752,21 +778,33 @@ struct shares {
     struct oct__share of[SHARES_MOST];
 };
 
+/* One share of each; no packet: none. */
+struct picks {
+    struct oct__share of[NODES_MOST];
+};
+
 static_assert(sizeof(struct cut) + sizeof(struct folding) + sizeof(struct shares) +
                       2 * sizeof(nodes<float>) + 2 * sizeof(int) <=
                   4096,
               "folding's arguments");
 
-/* Value `from` of a packet. */
-static __device__ inline float value_at(const struct folding &f, const char *values, uint32_t from,
-                                        float scale) {
-    switch (f.coding) {
-    case OCT_CODING_F32:
-        return ((const float *)values)[from];
-    case OCT_CODING_BF16:
-        return __uint_as_float((uint32_t)((const uint16_t *)values)[from] << 16);
-    default:
-        return scale * (float)((const int8_t *)values)[from];
+/* Values `i`, i + BLOCK, … of a packet's, as load_apart has them. */
+static __device__ inline void load_values(const struct folding &f, const char *values, uint32_t i,
+                                          uint32_t end, float scale, float to[FOUR]) {
+    if (f.coding == OCT_CODING_F32) {
+        load_apart((const float *)values, i, end, to);
+    } else if (f.coding == OCT_CODING_BF16) {
+        uint16_t halves[FOUR];
+        load_apart((const uint16_t *)values, i, end, halves);
+        for (int j = 0; j < FOUR; j++) {
+            to[j] = __uint_as_float((uint32_t)halves[j] << 16);
+        }
+    } else {
+        int8_t codes[FOUR];
+        load_apart((const int8_t *)values, i, end, codes);
+        for (int j = 0; j < FOUR; j++) {
+            to[j] = scale * (float)codes[j];
+        }
     }
 }
 
@@ -779,73 +817,64 @@ static __device__ inline float scale_of(const struct folding &f, const struct oc
  *
  * A row is read and written once, however many neighbours there are. Nodes are in the grid's x, so
  * that blocks with the same piece of different nodes run at the same time: a packet that several
- * nodes fold then comes from memory once. Places differ, so four are under way at once. */
+ * nodes fold then comes from memory once. */
 static __global__ void __launch_bounds__(BLOCK)
     fold_all(__grid_constant__ const struct cut cut, __grid_constant__ const struct folding f,
              __grid_constant__ const struct shares shares, nodes<float> rows, nodes<float> xs) {
     const struct piece piece = piece_of(cut, blockIdx.y);
     const struct part &part = piece.part;
     const int node = (int)blockIdx.x, first = shares.start[node], end = shares.start[node + 1];
-    float *y = rows.of(node) + part.offset;
+    float *y = rows.of(node) + part.offset, *x = xs.at ? xs.of(node) + part.offset : NULL;
     for (uint32_t i = piece.begin + threadIdx.x; i < piece.end; i += FOUR * BLOCK) {
-        float sum[FOUR];
-        for (uint32_t j = 0; j < FOUR; j++) {
-            const uint32_t at = i + j * BLOCK;
-            sum[j] = at < piece.end ? y[at] : 0.0F;
+        float sum[FOUR], onto[FOUR], v[FOUR];
+        load_apart(y, i, piece.end, sum);
+        if (x) {
+            load_apart(x, i, piece.end, onto);
         }
         for (int k = first; k < end; k++) {
             const struct oct__share share = shares.of[k];
-            const char *values = (const char *)share.packet + f.values_at;
-            const float scale = scale_of(f, share, part);
-            for (uint32_t j = 0; j < FOUR; j++) {
-                const uint32_t at = i + j * BLOCK;
-                if (at < piece.end) {
-                    sum[j] += share.factor * value_at(f, values, part.first + at, scale);
-                }
+            load_values(f, (const char *)share.packet + f.values_at, part.first + i,
+                        part.first + piece.end, scale_of(f, share, part), v);
+            for (int j = 0; j < FOUR; j++) {
+                sum[j] += share.factor * v[j];
             }
         }
-        for (uint32_t j = 0; j < FOUR; j++) {
-            const uint32_t at = i + j * BLOCK;
-            if (at < piece.end) {
-                y[at] = sum[j];
-            }
-            if (at < piece.end && xs.at) {
-                float *x = xs.of(node) + part.offset;
-                x[at] += f.onto * sum[j];
+        for (uint32_t j = 0; j < FOUR && i + j * BLOCK < piece.end; j++) {
+            y[i + j * BLOCK] = sum[j];
+            if (x) {
+                x[i + j * BLOCK] = onto[j] + f.onto * sum[j];
             }
         }
     }
 }
 
-/* The same of what was selected, share `k` of every node alone: packets have places of their own. */
+/* The same of what was selected, one share of every node: packets have places of their own. These
+ * differ, so four are under way at once. */
 static __global__ void __launch_bounds__(BLOCK)
     fold_picked(__grid_constant__ const struct cut cut, __grid_constant__ const struct folding f,
-                __grid_constant__ const struct shares shares, int k, nodes<float> rows) {
-    const struct piece piece = piece_of(cut, blockIdx.y);
-    const struct part &part = piece.part;
-    const int node = (int)blockIdx.x, number = shares.start[node] + k;
-    if (number >= shares.start[node + 1]) {
+                __grid_constant__ const struct picks picks, nodes<float> rows) {
+    const int node = (int)blockIdx.x;
+    const struct oct__share share = picks.of[node];
+    const char *packet = (const char *)share.packet;
+    if (!packet) {
         return;
     }
-    const struct oct__share share = shares.of[number];
-    const char *packet = (const char *)share.packet, *values = packet + f.values_at;
+    const struct piece piece = piece_of(cut, blockIdx.y);
+    const struct part &part = piece.part;
     const uint32_t *index = (const uint32_t *)(packet + f.index_at) + part.first;
     const float scale = scale_of(f, share, part);
     float *y = rows.of(node) + part.offset;
     for (uint32_t i = piece.begin + threadIdx.x; i < piece.end; i += FOUR * BLOCK) {
         uint32_t to[FOUR];
-        float sum[FOUR];
-        for (uint32_t j = 0; j < FOUR; j++) {
-            const uint32_t at = i + j * BLOCK;
-            if (at < piece.end) {
-                to[j] = index[at];
-                sum[j] = y[to[j]] + share.factor * value_at(f, values, part.first + at, scale);
-            }
+        float v[FOUR], sum[FOUR];
+        load_apart(index, i, piece.end, to);
+        load_values(f, packet + f.values_at, part.first + i, part.first + piece.end, scale, v);
+        for (int j = 0; j < FOUR;
+             j++) { /* what lies beyond the end adds to place 0, and is not stored */
+            sum[j] = y[to[j]] + share.factor * v[j];
         }
-        for (uint32_t j = 0; j < FOUR; j++) {
-            if (i + j * BLOCK < piece.end) {
-                y[to[j]] = sum[j];
-            }
+        for (uint32_t j = 0; j < FOUR && i + j * BLOCK < piece.end; j++) {
+            y[to[j]] = sum[j];
         }
     }
 }
@@ -885,55 +914,74 @@ static int next_group(const struct oct__lane *lane, const struct oct__args *args
     return group->n > 0;
 }
 
-static int most_shares(const struct group *group) {
-    int most = 0;
-    for (int i = 0; i < group->n; i++) {
-        most = max(most, group->shares.start[i + 1] - group->shares.start[i]);
-    }
-    return most;
-}
-
 static nodes<float> rows_of(const struct oct__tensor *t, int first) {
     nodes<float> rows = present<float>(t);
     rows.at = rows.at ? (float *)((char *)rows.at + (size_t)first * rows.stride) : NULL;
     return rows;
 }
 
-static void launch_folds(const struct oct__lane *lane, const struct oct__args *args,
-                         const struct folding *f, const struct group *group) {
-    const struct oct__packet_form *form = args->attr.packet.form;
+static void fold_group(const struct oct__lane *lane, const struct oct__args *args,
+                       const struct folding *f, const struct group *group) {
     const nodes<float> rows = rows_of(&args->t[1], group->first);
     nodes<float> xs = rows_of(&args->t[2], group->first);
     xs.at = group->is_cut ? NULL : xs.at;
     struct cut cut = {};
-    while (next_cut(form, &cut)) {
+    while (next_cut(args->attr.packet.form, &cut)) {
         const dim3 grid((unsigned)group->n, cut.parts[cut.n_parts - 1].pieces_end);
-        if (form->select == OCT_SELECT_ALL) {
-            launch_kernel(fold_all, grid, BLOCK, 0, stream_of(lane), cut, *f, group->shares, rows,
-                          xs);
-            continue;
-        }
-        for (int k = 0; k < most_shares(group); k++) {
-            launch_kernel(fold_picked, grid, BLOCK, 0, stream_of(lane), cut, *f, group->shares, k,
-                          rows);
+        launch_kernel(fold_all, grid, BLOCK, 0, stream_of(lane), cut, *f, group->shares, rows, xs);
+    }
+}
+
+/* Share `k` of nodes first … first + n - 1; 0 when none has so many. */
+static int fold_share(const struct oct__lane *lane, const struct oct__args *args,
+                      const struct folding *f, int first, int n, int k) {
+    struct picks picks = {};
+    int has_any = 0;
+    for (int i = 0; i < n; i++) {
+        struct oct__share own;
+        int n_shares;
+        const struct oct__share *list = oct__shares_of(args, first + i, &own, &n_shares);
+        if (k < n_shares) {
+            picks.of[i] = list[k];
+            has_any = 1;
         }
     }
+    struct cut cut = {};
+    while (has_any && next_cut(args->attr.packet.form, &cut)) {
+        const dim3 grid((unsigned)n, cut.parts[cut.n_parts - 1].pieces_end);
+        launch_kernel(fold_picked, grid, BLOCK, 0, stream_of(lane), cut, *f, picks,
+                      rows_of(&args->t[1], first));
+    }
+    return has_any;
+}
+
+static oct_status fold_selected(const struct oct__lane *lane, const struct oct__args *args,
+                                const struct folding *f) {
+    for (int first = 0, n; first < lane->form.n_nodes; first += n) {
+        n = min(lane->form.n_nodes - first, (int)NODES_MOST);
+        for (int k = 0; fold_share(lane, args, f, first, n, k); k++) {
+        }
+    }
+    if (args->t[2].n == 0) {
+        return oct__cuda_launched("fold");
+    }
+    struct oct__args onto = {};
+    onto.t[0] = args->t[1];
+    onto.t[1] = args->t[2];
+    onto.attr.row.factor = args->attr.packet.onto;
+    return oct__cuda_axpy(lane, &onto);
 }
 
 extern "C" oct_status oct__cuda_fold(const struct oct__lane *lane, const struct oct__args *args) {
     const struct oct__packet_form *form = args->attr.packet.form;
     const struct folding f = {form->coding, oct__coding_has_scales(form->coding), form->index_at,
                               form->values_at, args->attr.packet.onto};
+    if (form->select != OCT_SELECT_ALL) {
+        return fold_selected(lane, args, &f);
+    }
     struct group group = {};
     while (next_group(lane, args, &group)) {
-        launch_folds(lane, args, &f, &group);
-    }
-    if (form->select != OCT_SELECT_ALL && args->t[2].n > 0) {
-        struct oct__args onto = {};
-        onto.t[0] = args->t[1];
-        onto.t[1] = args->t[2];
-        onto.attr.row.factor = args->attr.packet.onto;
-        return oct__cuda_axpy(lane, &onto);
+        fold_group(lane, args, &f, &group);
     }
     return oct__cuda_launched("fold");
 }
