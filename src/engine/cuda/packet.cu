@@ -869,8 +869,7 @@ static __global__ void __launch_bounds__(BLOCK)
         float v[FOUR], sum[FOUR];
         load_apart(index, i, piece.end, to);
         load_values(f, packet + f.values_at, part.first + i, part.first + piece.end, scale, v);
-        for (int j = 0; j < FOUR;
-             j++) { /* what lies beyond the end adds to place 0, and is not stored */
+        for (int j = 0; j < FOUR; j++) { /* beyond the end: place 0, which is not stored */
             sum[j] = y[to[j]] + share.factor * v[j];
         }
         for (uint32_t j = 0; j < FOUR && i + j * BLOCK < piece.end; j++) {
