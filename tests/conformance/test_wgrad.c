@@ -195,7 +195,7 @@ static void blocks(void **state) {
 }
 
 /* What lies at the borders of the way a GPU computes it: 16, 32, 64 and more outputs; chunks that are
- * rows, images, or more images than there are, one or several to a part; rows and images left over; strides; first layers of 1
+ * rows, images, or more images than there are, one or several to a part, or all in one part; rows and images left over; strides; first layers of 1
  * to 5 channels; and next to each, what is left to other kernels. */
 static void on_a_gpu(void **state) {
     (void)state;
@@ -211,7 +211,8 @@ static void on_a_gpu(void **state) {
         {1, 1, 0, 70, 1, 1, 64, 10},   {3, 1, 1, 35, 8, 8, 16, 16},  {5, 1, 2, 2, 6, 7, 16, 16},
         {3, 2, 1, 1, 1, 511, 3, 16},   {3, 2, 1, 5, 1, 1, 2, 16},    {3, 1, 1, 1, 1, 1, 16, 128},
         {3, 1, 1, 1, 17, 129, 64, 16}, {3, 1, 1, 1, 9, 129, 64, 32}, {1, 1, 0, 2, 9, 129, 64, 16},
-        {3, 1, 1, 1, 40, 129, 3, 16},
+        {3, 1, 1, 1, 40, 129, 3, 16},  {3, 1, 1, 9, 4, 4, 128, 256}, {1, 1, 0, 9, 8, 8, 128, 264},
+        {3, 1, 1, 2, 3, 112, 32, 64},  {3, 1, 1, 1, 2, 224, 3, 64},
     };
     struct oct__engine *engine = open_cuda();
     if (!engine) {

@@ -8,6 +8,9 @@
  *     dy  [position][o]            tile 16, 32 or 64 wide
  *     x   [position][tap, c]       gathered, 144 wide          dw[o][c][tap] = fold over parts
  *
+ * A layer with many weights has enough tiles without parts: its one part is dw itself, and nothing is
+ * folded.
+ *
  * Here is what floats (wgrad_f32.cu) and bytes (wgrad_u8.cu) share: kernels for any shape, the fold,
  * and how positions are cut.
  */
@@ -26,8 +29,10 @@ struct sources {
     size_t x_stride, dy_stride;
     const struct oct__grid *grid; /* NULL: x is floats */
     size_t grid_stride;
-    float *parts;      /* [node][part][weights] */
-    int n_parts, part; /* positions of a part */
+    float *parts;        /* [node][part][weights] */
+    size_t parts_stride; /* floats from a node's to the next node's */
+    int n_parts, part;   /* positions of a part */
+    int is_final;        /* the parts are dw */
 };
 
 static __device__ inline size_t weights_of(const taps &t) {
@@ -35,7 +40,22 @@ static __device__ inline size_t weights_of(const taps &t) {
 }
 
 static __device__ inline float *part_of(const taps &t, const sources &s, int node, int part) {
-    return s.parts + ((size_t)node * (size_t)s.n_parts + (size_t)part) * weights_of(t);
+    return s.parts + (size_t)node * s.parts_stride + (size_t)part * weights_of(t);
+}
+
+static __device__ inline float scale_of(const sources &s, int node) {
+    return s.grid ? ((const struct oct__grid *)((const char *)s.grid + node * s.grid_stride))->scale
+                  : 1.0F;
+}
+
+/* What the sums of a part are multiplied with before they are written. */
+static __device__ inline float part_scale(const sources &s, int node) {
+    return s.is_final ? scale_of(s, node) : 1.0F;
+}
+
+/* As a fold of one part has it: never -0. */
+static __device__ inline float scaled(float sum, float scale) {
+    return (sum + 0.0F) * scale;
 }
 
 static __device__ inline float zero_of(const sources &s, int node) {
@@ -128,12 +148,13 @@ static __global__ void __launch_bounds__(COLUMNS) float_kernel(const taps t, con
         __syncthreads();
     }
     float *to = part_of(t, s, node, part);
+    const float scale = part_scale(s, node);
     for (int o = 0; o < EACH; o++) {
         for (int c = 0; c < 4; c++) {
             const int at = (int)blockIdx.x * COLUMNS + thread % ACROSS * 4 + c;
             const int out = first_out + thread / ACROSS * EACH + o;
             if (at < taps_count(t) * t.from_c && out < t.to_c) {
-                to[weight_at(t, 0, at % t.from_c, out, at / t.from_c)] = sums[o][c];
+                to[weight_at(t, 0, at % t.from_c, out, at / t.from_c)] = scaled(sums[o][c], scale);
             }
         }
     }
@@ -171,7 +192,8 @@ static __global__ void __launch_bounds__(BLOCK) grouped_kernel(const taps t, con
         for (int w = 0; w < 8; w++) {
             total += room[w][lane];
         }
-        part_of(t, s, node, part)[((size_t)out * from_c + in) * taps_count(t) + tap] = total;
+        part_of(t, s, node, part)[((size_t)out * from_c + in) * taps_count(t) + tap] =
+            scaled(total, part_scale(s, node));
     }
 }
 
@@ -207,9 +229,7 @@ static __global__ void __launch_bounds__(BLOCK)
     const int node = (int)blockIdx.y, lane = (int)threadIdx.x % LANES;
     const size_t count = weights_of(t), each = BLOCK / LANES * FOUR;
     const float *parts = part_of(t, s, node, lane);
-    const float scale =
-        s.grid ? ((const struct oct__grid *)((const char *)s.grid + node * s.grid_stride))->scale
-               : 1.0F;
+    const float scale = scale_of(s, node);
     for (size_t first = blockIdx.x * each; first < count; first += gridDim.x * each) {
         const size_t i = first + threadIdx.x / LANES * FOUR;
         four sum = wide && i + FOUR <= count
@@ -281,22 +301,27 @@ static inline int parts_of(const struct oct__tensor *dy, dim3 tile, int *part) {
     return (positions + *part - 1) / *part;
 }
 
-/* Bytes of that many parts of all nodes. */
+/* Bytes of that many parts of all nodes, but for a single one, which is dw. */
 static inline size_t parts_bytes(const struct oct__lane_form *form, const struct oct__tensor *dw,
                                  int n_parts) {
-    return (size_t)form->n_nodes * (size_t)n_parts * oct__tensor_count(dw) * sizeof(float);
+    return n_parts == 1
+               ? 0
+               : (size_t)form->n_nodes * (size_t)n_parts * oct__tensor_count(dw) * sizeof(float);
 }
 
-/* All but how positions are cut. */
+/* With positions cut into `n_parts` of `part`. */
 static inline sources sources_of(const struct oct__lane *lane, const struct oct__args *args,
-                                 const struct where &at) {
-    const struct oct__tensor *x = &args->t[at.x], *dy = &args->t[at.dy];
-    struct sources s = {x->at, dy->at, x->stride, dy->stride, NULL, 0, NULL, 0, 0};
+                                 const struct where &at, int n_parts, int part) {
+    const struct oct__tensor *x = &args->t[at.x], *dy = &args->t[at.dy], *dw = &args->t[at.dw];
+    struct sources s = {x->at, dy->at, x->stride, dy->stride, NULL, 0, NULL, 0, n_parts, part, 0};
     if (at.grid >= 0) {
         s.grid = (const struct oct__grid *)args->t[at.grid].at;
         s.grid_stride = args->t[at.grid].stride;
     }
-    s.parts = (float *)lane->shared_scratch;
+    s.is_final = n_parts == 1;
+    s.parts = s.is_final ? (float *)dw->at : (float *)lane->shared_scratch;
+    s.parts_stride =
+        s.is_final ? dw->stride / sizeof(float) : (size_t)n_parts * oct__tensor_count(dw);
     return s;
 }
 
@@ -315,14 +340,16 @@ static void launch_floats(const struct oct__lane *lane, const struct oct__args *
     }
 }
 
-/* The weights' gradient out of its parts, and the bias's, if there is one, out of dy. */
+/* The weights' gradient out of its parts, if it has several, and the bias's, if there is one, out of dy. */
 template <typename G>
 static void launch_folds(const struct oct__lane *lane, const struct oct__args *args,
                          const struct where &at, const taps &t, const sources &s) {
     const struct oct__tensor *dw = &args->t[at.dw], *db = &args->t[at.db];
     const size_t count = oct__tensor_count(dw);
     const int wide = is_wide(dw) && count % FOUR == 0;
-    if (s.n_parts > 16) {
+    if (s.is_final) {
+        /* Nothing to fold. */
+    } else if (s.n_parts > 16) {
         launch_kernel(fold_kernel<8>, grid_over(lane, 8 * count, FOUR), BLOCK, 0, stream_of(lane),
                       t, s, nodes_of<float>(dw), wide);
     } else {

@@ -166,10 +166,11 @@ static __global__ void __launch_bounds__(WARPS * 32, 4)
     }
     gather_sums<KERNEL, M>(sums, my, pixels);
     float *to = part_of(t, s, node, part);
+    const float scale = part_scale(s, node);
     for (int e = thread; e < 16 * M * CHUNK * TAPS; e += WARPS * 32) {
         const int out = first_out + e / (CHUNK * TAPS), rest = e % (CHUNK * TAPS);
         if (out < t.to_c && channel + rest / TAPS < t.from_c) {
-            to[((size_t)out * t.from_c + channel) * TAPS + rest] = pixels[e];
+            to[((size_t)out * t.from_c + channel) * TAPS + rest] = scaled(pixels[e], scale);
         }
     }
 }
@@ -248,14 +249,17 @@ static void launch_tensors(const struct oct__lane *lane, const taps &t, struct p
 extern "C" oct_status oct__cuda_conv_wgrad(const struct oct__lane *lane,
                                            const struct oct__args *args) {
     const taps t = taps_of_args(args);
-    struct sources s = sources_of(lane, args, operands);
     struct plan p;
-    s.n_parts = make_plan(t, &p);
-    if (s.n_parts > 0) {
-        launch_tensors(lane, t, p, s);
-    } else {
-        s.n_parts = cut_positions(args, &s.part);
+    int part = 0, n_parts = make_plan(t, &p);
+    const int is_cut = n_parts == 0;
+    if (is_cut) {
+        n_parts = cut_positions(args, &part);
+    }
+    const struct sources s = sources_of(lane, args, operands, n_parts, part);
+    if (is_cut) {
         launch_floats<float, float>(lane, args, operands, t, s);
+    } else {
+        launch_tensors(lane, t, p, s);
     }
     launch_folds<float>(lane, args, operands, t, s);
     return oct__cuda_launched(oct__op_info[OCT_OP_CONV_WGRAD].name);

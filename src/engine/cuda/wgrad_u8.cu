@@ -10,12 +10,14 @@
  * and tensor cores take them turned over; each lane then brings the address of one row, any row, and
  * a tap is no more than a shift: pixels are loaded and widened once for all of them.
  *
- *     a chunk     rows of an image, or whole images: up to 256 positions of 16, 32 or 64 outputs
+ *     a chunk     rows of an image, or whole images: up to 64, 128 or 256 positions of 64, 32 or 16
+ *                 outputs
  *     its pixels  and those around that taps reach: 16 channels of each
  *
  * A block goes through the chunks of its part, for 16 channels and all taps, and loads one chunk while
  * it multiplies another. It consists of teams, which take turns at sixteen positions and fold their
- * sums in the end; in a team, each warp has a row of taps (or some of the outputs) of its own.
+ * sums in the end; in a team, each warp has a row of taps (or some of the outputs) of its own. Blocks are
+ * small, so that a multiprocessor has three: while one waits or writes its results, others multiply.
  *
  * A network's first layer has fewer channels. There, the channels of a row of taps, neighbours in
  * memory, stand for those of one pixel. Shapes that are neither go to the kernels of wgrad.cuh.
@@ -34,7 +36,8 @@ enum way {
 enum {
     X_PITCH = 24, /* of a pixel, in halves: eight neighbours lie in different banks */
     SHARED_MOST = 48 * 1024,
-    WEIGHTS_MOST = 147456, /* in all parts of a node: more take long to fold */
+    TILES = 32, /* of all parts of a node: with eight nodes two blocks a multiprocessor */
+    WEIGHTS_MOST = 294912, /* in all parts of a node: more take long to fold */
 };
 
 /* Of a block. */
@@ -46,18 +49,28 @@ template <int WAY, int OUTS> struct crew {
         SHIFTS = WAY == POINT ? 1 : 3,   /* of a warp: its taps, or its rows of taps */
         TAPS = WAY == POINT ? 1 : 9,
         TEAM = TAP_WARPS * OUT_WARPS,
-        TEAMS = (WAY == WIDE ? 4 : 8) / OUT_WARPS,
+        IS_SMALL = WAY == WIDE && OUTS > 16,
+        SHARES = WAY != WIDE ? 8
+                 : IS_SMALL  ? 2
+                             : 4, /* of the positions, for as many warps */
+        TEAMS = SHARES / OUT_WARPS,
         THREADS = TEAMS * TEAM * 32,
-        POSITIONS = OUTS == 64 ? 128 : 256,
+        POSITIONS = (OUTS == 64 ? 128 : 256) / (IS_SMALL ? 2 : 1),
         STEPS = POSITIONS / 16 / TEAMS,
-        AHEAD = OUTS == 16 ? 0 : 1, /* two blocks at a time do without, and need the registers */
+        BLOCKS = IS_SMALL     ? 3
+                 : OUTS == 16 ? 2
+                              : 1,     /* of a multiprocessor, at least */
+        AHEAD = BLOCKS == 1,           /* several need the registers */
+        BUFFERS = WAY == WIDE ? 2 : 1, /* of dy: with two, it does not pass through registers */
         G_PITCH = OUTS + 8,
+        BUFFER = POSITIONS * G_PITCH,
         PIXELS = WAY != WIDE  ? 512
-                 : OUTS == 16 ? 384
-                              : 768, /* more need too many registers */
+                 : OUTS == 32 ? 576
+                              : 384, /* more need too many registers */
         N_X = PIXELS / THREADS,
         N_G = (POSITIONS * OUTS / 8 + THREADS - 1) / THREADS,
-        SUMS = OUT_TILES * SHIFTS * 8, /* of a thread */
+        SUMS = OUT_TILES * SHIFTS * 8,                     /* of a thread */
+        ROW_PITCH = WAY == NARROW ? 49 : TAPS * 16 + FOUR, /* of results, where they are turned */
     };
 };
 
@@ -87,6 +100,7 @@ struct chunks {
     int step_y, step_x; /* from a pixel to the next, in the image */
     int over_y, over_x; /* from a result's first pixel to the next result's, in shared memory */
     int n_chunks, each; /* in all, and of a part */
+    int is_wide_to;     /* weights may be written four at a time */
     divisor by_image, by_x_columns, by_rows, by_columns; /* pixels, pixels, rows, results */
 };
 
@@ -155,7 +169,7 @@ static __device__ inline void store_pixel(uint16_t *to, const uint4 bytes, float
 template <int WAY, int OUTS> struct shipment {
     typedef crew<WAY, OUTS> of;
     pixel pixels[of::N_X];
-    uint4 x[of::N_X], g[of::N_G];
+    uint4 x[of::N_X], g[of::BUFFERS == 1 ? (int)of::N_G : 1];
 
     __device__ void begin(const taps &t, const chunks &b) {
 #pragma unroll
@@ -164,9 +178,10 @@ template <int WAY, int OUTS> struct shipment {
         }
     }
 
-    /* x from the block's first channel on, dy from its first output on, of which there are n_outs. */
+    /* x from the block's first channel on, dy from its first output on, of which there are n_outs. gs
+     * is where dy will be; with two buffers it is on its way there. */
     __device__ void load(const taps &t, const chunks &b, int chunk, const uint8_t *from_x,
-                         uint32_t zero, const uint16_t *from_dy, int n_outs) {
+                         uint32_t zero, const uint16_t *from_dy, int n_outs, uint16_t *gs) {
         const int image = chunk / b.bands * b.images, row = chunk % b.bands * b.rows;
         const int images = t.n - image < b.images ? t.n - image : b.images;
         const int rows = t.to_h - row < b.rows ? t.to_h - row : b.rows;
@@ -182,9 +197,13 @@ template <int WAY, int OUTS> struct shipment {
         for (int i = 0; i < of::N_G; i++) {
             const int e = (int)threadIdx.x + i * of::THREADS, out = e % (OUTS / 8) * 8;
             const int position = e / (OUTS / 8);
-            g[i] = make_uint4(0, 0, 0, 0);
-            if (position < images * rows * t.to_w && out < n_outs) {
-                g[i] = *(const uint4 *)(from_dy + (size_t)position * t.to_c + out);
+            const int is_there = position < images * rows * t.to_w && out < n_outs;
+            const uint16_t *from = from_dy + (is_there ? (size_t)position * t.to_c + out : 0);
+            if (of::BUFFERS == 1) {
+                g[i] = is_there ? *(const uint4 *)from : make_uint4(0, 0, 0, 0);
+            } else if (position < of::POSITIONS) {
+                copy_four((float *)(gs + position * of::G_PITCH + out), (const float *)from,
+                          is_there);
             }
         }
     }
@@ -197,8 +216,11 @@ template <int WAY, int OUTS> struct shipment {
                 store_pixel(xs + e * X_PITCH, x[i], base);
             }
         }
+        if (of::BUFFERS > 1) {
+            await_copies();
+        }
 #pragma unroll
-        for (int i = 0; i < of::N_G; i++) {
+        for (int i = 0; i < (of::BUFFERS > 1 ? 0 : (int)of::N_G); i++) {
             const int e = (int)threadIdx.x + i * of::THREADS;
             if (e < of::POSITIONS * OUTS / 8) {
                 *(uint4 *)(gs + e / (OUTS / 8) * of::G_PITCH + e % (OUTS / 8) * 8) = g[i];
@@ -302,8 +324,9 @@ template <int WAY, int OUTS> struct product {
         }
     }
 
-    /* As weights lie: [o][pitch], of which [c][tap] are used. */
-    __device__ void store(const taps &t, float *room, int pitch) const {
+    /* As weights lie: [o][ROW_PITCH], of which [c][tap] are used. */
+    __device__ void store(const taps &t, float *room) const {
+        const int pitch = of::ROW_PITCH;
 #pragma unroll
         for (int i = 0; i < of::SUMS; i++) {
             const int k = i / 8 % of::SHIFTS, c = i / 4 % 2 * 8 + lane % 4 * 2 + i % 2;
@@ -319,9 +342,33 @@ template <int WAY, int OUTS> struct product {
     }
 };
 
+/* Rows of `count` weights, which in memory lie `pitch` apart. */
 template <int WAY, int OUTS>
-static __global__ void __launch_bounds__((crew<WAY, OUTS>::THREADS), 2 - crew<WAY, OUTS>::AHEAD)
+static __device__ inline void write_part(const float *room, int rows, int count, float scale,
+                                         int pitch, int is_wide, float *to) {
+    typedef crew<WAY, OUTS> of;
+    if (WAY != NARROW && is_wide) {
+        const int fours = of::TAPS * 16 / FOUR;
+        float4 *const to_fours = (float4 *)to;
+        for (int e = (int)threadIdx.x; e < rows * fours; e += of::THREADS) {
+            const int row = e / fours, column = e - row * fours;
+            const float4 sum = ((const float4 *)room)[row * (of::ROW_PITCH / FOUR) + column];
+            to_fours[(size_t)row * (size_t)(pitch / FOUR) + (size_t)column] =
+                make_float4(scaled(sum.x, scale), scaled(sum.y, scale), scaled(sum.z, scale),
+                            scaled(sum.w, scale));
+        }
+        return;
+    }
+    for (int e = (int)threadIdx.x; e < rows * count; e += of::THREADS) {
+        const int row = e / count, column = e - row * count;
+        to[(size_t)row * pitch + column] = scaled(room[row * of::ROW_PITCH + column], scale);
+    }
+}
+
+template <int WAY, int OUTS>
+static __global__ void __launch_bounds__((crew<WAY, OUTS>::THREADS), (crew<WAY, OUTS>::BLOCKS))
     tensor_kernel(const taps t, const sources s, const chunks b) {
+    typedef crew<WAY, OUTS> of;
     uint16_t *const xs = dynamic_shared<uint16_t>(), *const gs = xs + b.n_pixels * X_PITCH;
     const int node = (int)blockIdx.z / s.n_parts, part = (int)blockIdx.z % s.n_parts;
     const int first_in = (int)blockIdx.x * 16, first_out = (int)blockIdx.y * OUTS;
@@ -335,30 +382,31 @@ static __global__ void __launch_bounds__((crew<WAY, OUTS>::THREADS), 2 - crew<WA
     shipment<WAY, OUTS> next;
     product<WAY, OUTS> mine;
     next.begin(t, b);
-    next.load(t, b, begin, x, zero, dy, n_outs);
+    next.load(t, b, begin, x, zero, dy, n_outs, gs);
     mine.begin(t, b);
     for (int chunk = begin; chunk < end; chunk++) {
-        next.store(b, xs, gs, base);
+        uint16_t *now = gs + (chunk - begin) % of::BUFFERS * of::BUFFER;
+        next.store(b, xs, now, base);
         __syncthreads();
         if (chunk + 1 < end) {
-            next.load(t, b, chunk + 1, x, zero, dy, n_outs);
+            next.load(t, b, chunk + 1, x, zero, dy, n_outs,
+                      gs + (chunk + 1 - begin) % of::BUFFERS * of::BUFFER);
         }
-        mine.add(xs, gs);
+        mine.add(xs, now);
         __syncthreads();
     }
     float *const room = dynamic_shared<float>();
-    const int n_taps = crew<WAY, OUTS>::TAPS, row = (WAY == NARROW ? t.from_c : 16) * n_taps;
     mine.fold(room);
     if (mine.team == 0) {
-        mine.store(t, room, row + 1);
+        mine.store(t, room);
     }
     __syncthreads();
-    float *to = part_of(t, s, node, part) +
-                ((size_t)first_out * (size_t)t.from_c + (size_t)first_in) * (size_t)n_taps;
-    for (int e = (int)threadIdx.x; e < n_outs * row; e += crew<WAY, OUTS>::THREADS) {
-        to[(size_t)(e / row) * (size_t)(t.from_c * n_taps) + e % row] =
-            room[e / row * (row + 1) + e % row];
-    }
+    const int n_taps = of::TAPS;
+    write_part<WAY, OUTS>(room, n_outs, WAY == NARROW ? t.from_c * n_taps : 16 * n_taps,
+                          part_scale(s, node), t.from_c * n_taps, b.is_wide_to,
+                          part_of(t, s, node, part) +
+                              ((size_t)first_out * (size_t)t.from_c + (size_t)first_in) *
+                                  (size_t)n_taps);
 }
 
 /* --- launches ----------------------------------------------------------------------------------- */
@@ -370,20 +418,22 @@ struct form {
     enum way way;
     void (*kernel)(taps, sources, chunks);
     int outs, threads, positions, pixels;
-    size_t end_bytes; /* of shared memory, when chunks are done */
+    size_t dy_bytes;  /* of shared memory */
+    size_t end_bytes; /* of it, when chunks are done */
 };
 
 template <int WAY, int OUTS> static form form_for() {
     typedef crew<WAY, OUTS> of;
     const size_t fold = (size_t)(of::TEAMS / 2 * of::TEAM * 32 * of::SUMS) * sizeof(float);
-    const size_t turn = (size_t)(OUTS * (of::TAPS * 16 + 1)) * sizeof(float);
-    const int pixels = (SHARED_MOST - of::POSITIONS * of::G_PITCH * 2) / (X_PITCH * 2);
+    const size_t turn = (size_t)OUTS * of::ROW_PITCH * sizeof(float);
+    const int pixels = (SHARED_MOST - of::BUFFERS * of::BUFFER * 2) / (X_PITCH * 2);
     return {(enum way)WAY,
             tensor_kernel<WAY, OUTS>,
             OUTS,
             of::THREADS,
             of::POSITIONS,
             pixels < of::PIXELS ? pixels : (int)of::PIXELS,
+            of::BUFFERS * of::BUFFER * sizeof(uint16_t),
             fold > turn ? fold : turn};
 }
 
@@ -393,16 +443,16 @@ template <int WAY> static form form_with(int outs) {
                         : form_for<WAY, 64>();
 }
 
-static form form_of(const struct oct__args *args) {
+static form form_of(const struct oct__args *args, int outs) {
     const struct oct__tensor *x = &args->t[operands.x], *dy = &args->t[operands.dy];
     const int kernel = args->attr.conv.kernel;
     if (dy->dtype == OCT_DTYPE_BF16 && dy->c % 8 == 0 && args->attr.conv.groups == 1) {
         if (kernel == 3 && x->c % 16 == 0) {
-            return form_with<WIDE>(dy->c);
+            return form_with<WIDE>(outs);
         } else if (kernel == 3 && 3 * x->c <= 15) {
-            return form_with<NARROW>(dy->c);
+            return form_with<NARROW>(outs);
         } else if (kernel == 1 && x->c % 16 == 0) {
-            return form_with<POINT>(dy->c);
+            return form_with<POINT>(outs);
         }
     }
     return {};
@@ -462,9 +512,15 @@ struct plan {
 static struct plan plan_of(const struct oct__args *args) {
     const struct oct__tensor *x = &args->t[operands.x], *dy = &args->t[operands.dy];
     struct plan p = {};
-    p.f = form_of(args);
-    if (p.f.way != FLOATS) {
-        p.b = chunks_of(args, p.f);
+    /* With fewer outputs there is room for more positions, which wide images want. */
+    for (int outs = dy->c > 32   ? 64
+                    : dy->c > 16 ? 32
+                                 : 16;
+         p.b.rows == 0 && outs >= 16; outs /= 2) {
+        p.f = form_of(args, outs);
+        if (p.f.way != FLOATS) {
+            p.b = chunks_of(args, p.f);
+        }
     }
     if (p.b.rows == 0) {
         p.f.way = FLOATS;
@@ -473,13 +529,13 @@ static struct plan plan_of(const struct oct__args *args) {
     }
     const int n_in = p.f.way == NARROW ? 1 : x->c / 16, n_out = parts_over(dy->c, p.f.outs);
     const size_t most = WEIGHTS_MOST / oct__tensor_count(&args->t[operands.dw]);
-    const int wanted = (p.f.way == WIDE && p.f.outs > 16 ? 16 : 32) / (n_in * n_out);
+    const int wanted = TILES / (n_in * n_out);
     int n = least(p.b.n_chunks, most < (size_t)wanted ? (int)most : wanted);
     n = n < 1 ? 1 : n;
     p.b.each = parts_over(p.b.n_chunks, n);
     p.n_parts = parts_over(p.b.n_chunks, p.b.each);
     p.grid = dim3((unsigned)n_in, (unsigned)n_out);
-    p.shared = (size_t)(p.b.n_pixels * X_PITCH + p.f.positions * (p.f.outs + 8)) * 2;
+    p.shared = (size_t)(p.b.n_pixels * X_PITCH) * sizeof(uint16_t) + p.f.dy_bytes;
     p.shared = p.shared > p.f.end_bytes ? p.shared : p.f.end_bytes;
     return p;
 }
@@ -495,11 +551,10 @@ extern "C" oct_status oct__cuda_conv_u8_wgrad(const struct oct__lane *lane,
                                               const struct oct__args *args) {
     const taps t = taps_of(args, &args->t[operands.x], &args->t[operands.dy], 0);
     const int is_bf16 = args->t[operands.dy].dtype == OCT_DTYPE_BF16;
-    const struct plan p = plan_of(args);
-    struct sources s = sources_of(lane, args, operands);
-    s.n_parts = p.n_parts;
-    s.part = p.part;
+    struct plan p = plan_of(args);
+    const struct sources s = sources_of(lane, args, operands, p.n_parts, p.part);
     if (p.f.way != FLOATS) {
+        p.b.is_wide_to = ((uintptr_t)s.parts | s.parts_stride * sizeof(float)) % 16 == 0;
         const dim3 grid(p.grid.x, p.grid.y, (unsigned)(s.n_parts * lane->form.n_nodes));
         launch_kernel(p.f.kernel, grid, (unsigned)p.f.threads, p.shared, stream_of(lane), t, s,
                       p.b);
