@@ -112,18 +112,12 @@ static void describe_conv(struct call *call, struct dice *dice, int n, int h, in
     place_conv(call, &s, has_bias, is_bf16);
 }
 
-static void describe_pool(struct call *call, struct dice *dice, int n, int h, int w, int c) {
+/* Windows of rows x columns over a map. */
+static void place_pool(struct call *call, struct oct__tensor x, int rows, int columns, int stride,
+                       int pad) {
     struct oct__args *a = &call->args;
-    const int k = 1 + dice_below(dice, 4), stride = 1 + dice_below(dice, 3);
-    const int is_mean = call->op == OCT_OP_AVG_POOL || call->op == OCT_OP_AVG_POOL_GRAD;
-    const int is_all = is_mean && dice_below(dice, 3) == 0; /* one window is the whole map */
-    const int pad = is_all ? 0 : dice_below(dice, k / 2 + 1);
-    h += k;
-    w += k;
-    c = is_all && dice_below(dice, 2) ? 16 : c;
-    const int rows = is_all ? h : k, columns = is_all ? w : k;
-    struct oct__tensor x = f32(n, h, w, c);
-    struct oct__tensor y = f32(n, slide(h, rows, stride, pad), slide(w, columns, stride, pad), c);
+    struct oct__tensor y =
+        f32(x.n, slide(x.h, rows, stride, pad), slide(x.w, columns, stride, pad), x.c);
     struct oct__tensor which = y;
     which.dtype = OCT_DTYPE_U8;
     a->attr.pool.kernel_h = rows;
@@ -144,6 +138,18 @@ static void describe_pool(struct call *call, struct dice *dice, int n, int h, in
         a->t[0] = y, a->t[1] = x;
         break;
     }
+}
+
+static void describe_pool(struct call *call, struct dice *dice, int n, int h, int w, int c) {
+    const int k = 1 + dice_below(dice, 4), stride = 1 + dice_below(dice, 3);
+    const int is_mean = call->op == OCT_OP_AVG_POOL || call->op == OCT_OP_AVG_POOL_GRAD;
+    const int is_all = is_mean && dice_below(dice, 3) == 0; /* one window is the whole map */
+    const int pad = is_all ? 0 : dice_below(dice, k / 2 + 1);
+    h += k;
+    w += k;
+    c = is_all && dice_below(dice, 2) ? 16 : c;
+    const int rows = is_all ? h : k, columns = is_all ? w : k;
+    place_pool(call, f32(n, h, w, c), rows, columns, stride, pad);
 }
 
 static void describe_norm(struct call *call, struct dice *dice, int n, int h, int w) {
@@ -518,6 +524,9 @@ static void fill(struct call *call, struct dice *dice) {
                 if (call->op == OCT_OP_CLIP && node == 1) { /* one is shortened, one is not */
                     values[j] *= 0.01F;
                 }
+                if (call->op == OCT_OP_MAX_POOL && j % 3 > 0) { /* equals, among them 0 and -0 */
+                    values[j] = rintf(values[j]);
+                }
                 if (call->op == OCT_OP_NONFINITE && j % 7 == (size_t)node) {
                     values[j] = j % 2 ? NAN : -INFINITY;
                 }
@@ -703,10 +712,12 @@ static void check_bits(const char *who, const char *why, const struct call *call
 }
 
 /* The largest error over all written operands and nodes, relative to each one's largest element. */
-/* Rows of parameters have the same bits on every engine: ops.def says in which order all is done. */
+/* Rows of parameters and max pools have the same bits on every engine: ops.def says in which order all
+ * is done. */
 static int is_exact(enum oct__op op) {
     return op == OCT_OP_CLIP || op == OCT_OP_SGD || op == OCT_OP_DIFFERENCE || op == OCT_OP_AXPY ||
-           op == OCT_OP_SETTLE || op == OCT_OP_SLOW || op == OCT_OP_COPY || op == OCT_OP_MEAN;
+           op == OCT_OP_SETTLE || op == OCT_OP_SLOW || op == OCT_OP_COPY || op == OCT_OP_MEAN ||
+           op == OCT_OP_MAX_POOL || op == OCT_OP_MAX_POOL_GRAD;
 }
 
 static double largest_error(const char *who, const struct call *call, const struct result *found,
@@ -904,6 +915,25 @@ static void products_of_wide_models(void **state) {
     }
 }
 
+/* Windows of 2 x 2 side by side, which engines have kernels for; maps and channels that these take, and
+ * some that they do not. */
+static void max_pools_of_models(void **state) {
+    (void)state;
+    static const int shapes[][4] = {{2, 8, 6, 4},  {5, 2, 2, 32}, {1, 16, 16, 12},
+                                    {3, 4, 10, 6}, {2, 7, 4, 8},  {2, 4, 5, 8}};
+    static const enum oct__op pools[] = {OCT_OP_MAX_POOL, OCT_OP_MAX_POOL_GRAD};
+    for (size_t i = 0; i < OCT_COUNT_OF(pools); i++) {
+        for (size_t j = 0; j < OCT_COUNT_OF(shapes); j++) {
+            const int *s = shapes[j];
+            struct dice dice = dice_of((uint32_t)(9800 + 10 * i + j));
+            struct call call;
+            begin(&call, pools[i]);
+            place_pool(&call, f32(s[0], s[1], s[2], s[3]), 2, 2, 2, 0);
+            check_engines(&call, &dice);
+        }
+    }
+}
+
 /* A product of floats for node 0, in doubles: `sums`, and `sizes` with every term's absolute value instead. */
 static void multiply_exactly(const struct call *call, const struct conv_shape *s, double *sums,
                              double *sizes) {
@@ -1081,6 +1111,7 @@ int main(void) {
         cmocka_unit_test(names),
         cmocka_unit_test(memory),
         cmocka_unit_test(every_operation),
+        cmocka_unit_test(max_pools_of_models),
         cmocka_unit_test(products_of_narrow_models),
         cmocka_unit_test(products_of_wide_models),
         cmocka_unit_test(products_of_floats_are_true),

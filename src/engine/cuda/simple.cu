@@ -213,7 +213,71 @@ static __device__ inline size_t element_at(int sample, int h, int w, int c, int 
            (size_t)channel;
 }
 
-/* The first of the largest; a NaN wins, so that it is not hidden. */
+/* Whether v, at this place of its window, takes over from the best before it: the first of the largest
+ * does; a NaN wins, so that it is not hidden. */
+static __device__ inline int is_better(float v, float best, int place) {
+    return place == 0 || v > best || (v != v && best == best);
+}
+
+/* Windows of 2 x 2 that fill the map side by side, as most networks have them: an element is in one
+ * window. A thread has four channels of one, so that memory sees 16 bytes at a time and a place is
+ * worked out once for sixteen elements. */
+enum { TILE = 2 };
+
+/* Four channels of a window, counted in fours: its first row begins at `at`, the second one a `line`
+ * later, the next column `fours` later. */
+struct tile {
+    size_t at, line;
+};
+
+static int is_tiled(const struct pool *p, const struct oct__tensor *map,
+                    const struct oct__tensor *windows, const struct oct__tensor *which) {
+    return p->attr.kernel_h == TILE && p->attr.kernel_w == TILE && p->attr.stride == TILE &&
+           p->attr.pad == 0 && p->h == TILE * p->rows && p->w == TILE * p->columns &&
+           p->c % FOUR == 0 && is_wide(map) && is_wide(windows) &&
+           ((uintptr_t)which->at | which->stride) % sizeof(uint32_t) == 0;
+}
+
+/* The i-th four of all windows. */
+static __device__ inline struct tile tile_of(unsigned i, unsigned columns, unsigned fours) {
+    const unsigned pixel = i / fours, line = pixel / columns;
+    const size_t first = TILE * ((size_t)pixel + (size_t)columns * line);
+    const struct tile tile = {first * fours + (i - pixel * fours), (size_t)TILE * columns * fours};
+    return tile;
+}
+
+static __device__ inline struct four four_at(const float *from, size_t i) {
+    return load_four(from, FOUR * i, FOUR * i + FOUR, 1);
+}
+
+static __global__ void __launch_bounds__(BLOCK)
+    max_pool_tiles_kernel(unsigned n, unsigned columns, unsigned fours, nodes<const float> x,
+                          nodes<float> y, nodes<uint8_t> which) {
+    const int node = (int)blockIdx.y;
+    const float *from = x.of(node);
+    for (size_t i = first_element(); i < n; i += element_step()) {
+        const struct tile tile = tile_of((unsigned)i, columns, fours);
+        const struct four v[TILE * TILE] = {four_at(from, tile.at), four_at(from, tile.at + fours),
+                                            four_at(from, tile.at + tile.line),
+                                            four_at(from, tile.at + tile.line + fours)};
+        struct four best;
+        uint32_t places = 0; /* a byte each */
+        for (int j = 0; j < FOUR; j++) {
+            int best_place = 0;
+            best.v[j] = 0.0F;
+            for (int place = 0; place < TILE * TILE; place++) {
+                if (is_better(v[place].v[j], best.v[j], place)) {
+                    best.v[j] = v[place].v[j];
+                    best_place = place;
+                }
+            }
+            places |= (uint32_t)best_place << 8 * j;
+        }
+        store_four(y.of(node), FOUR * i, FOUR * i + FOUR, 1, best);
+        ((uint32_t *)which.of(node))[i] = places;
+    }
+}
+
 static __global__ void __launch_bounds__(BLOCK)
     max_pool_kernel(unsigned n, struct pool p, nodes<const float> x, nodes<float> y,
                     nodes<uint8_t> which) {
@@ -227,7 +291,7 @@ static __global__ void __launch_bounds__(BLOCK)
         for (int r = w.top; r < w.bottom; r++) {
             for (int q = w.left; q < w.right; q++, place++) {
                 const float v = from[element_at(at.sample, p.h, p.w, p.c, r, q, at.c)];
-                if (place == 0 || v > best || (v != v && best == best)) {
+                if (is_better(v, best, place)) {
                     best = v;
                     best_place = place;
                 }
@@ -240,12 +304,40 @@ static __global__ void __launch_bounds__(BLOCK)
 
 extern "C" oct_status oct__cuda_max_pool(const struct oct__lane *lane,
                                          const struct oct__args *args) {
-    const struct oct__tensor *x = &args->t[0], *y = &args->t[1];
+    const struct oct__tensor *x = &args->t[0], *y = &args->t[1], *which = &args->t[2];
     const size_t n = oct__tensor_count(y);
-    launch_kernel(max_pool_kernel, grid_over(lane, n, 1), BLOCK, 0, stream_of(lane), (unsigned)n,
-                  pool_of(args, x, y), nodes_of<const float>(x), nodes_of<float>(y),
-                  nodes_of<uint8_t>(&args->t[2]));
+    const struct pool p = pool_of(args, x, y);
+    if (is_tiled(&p, x, y, which)) {
+        launch_kernel(max_pool_tiles_kernel, grid_over(lane, n / FOUR, 1), BLOCK, 0,
+                      stream_of(lane), (unsigned)(n / FOUR), (unsigned)p.columns,
+                      (unsigned)(p.c / FOUR), nodes_of<const float>(x), nodes_of<float>(y),
+                      nodes_of<uint8_t>(which));
+        return oct__cuda_launched("max_pool");
+    }
+    launch_kernel(max_pool_kernel, grid_over(lane, n, 1), BLOCK, 0, stream_of(lane), (unsigned)n, p,
+                  nodes_of<const float>(x), nodes_of<float>(y), nodes_of<uint8_t>(which));
     return oct__cuda_launched("max_pool");
+}
+
+/* As the general kernel adds to 0, so does this: what arrives as -0 leaves as +0. */
+static __global__ void __launch_bounds__(BLOCK)
+    max_pool_tiles_grad_kernel(unsigned n, unsigned columns, unsigned fours,
+                               nodes<const uint8_t> which, nodes<const float> dy, nodes<float> dx) {
+    const int node = (int)blockIdx.y;
+    float *to = dx.of(node);
+    for (size_t i = first_element(); i < n; i += element_step()) {
+        const struct tile tile = tile_of((unsigned)i, columns, fours);
+        const uint32_t places = ((const uint32_t *)which.of(node))[i];
+        const struct four v = four_at(dy.of(node), i);
+        for (uint32_t place = 0; place < TILE * TILE; place++) {
+            const size_t at = tile.at + place / TILE * tile.line + place % TILE * fours;
+            struct four all;
+            for (int j = 0; j < FOUR; j++) {
+                all.v[j] = (places >> 8 * j & 0xffU) == place ? 0.0F + v.v[j] : 0.0F;
+            }
+            store_four(to, FOUR * at, FOUR * at + FOUR, 1, all);
+        }
+    }
 }
 
 static __global__ void __launch_bounds__(BLOCK)
@@ -274,11 +366,19 @@ static __global__ void __launch_bounds__(BLOCK)
 
 extern "C" oct_status oct__cuda_max_pool_grad(const struct oct__lane *lane,
                                               const struct oct__args *args) {
-    const struct oct__tensor *dy = &args->t[1], *dx = &args->t[2];
-    const size_t n = oct__tensor_count(dx);
+    const struct oct__tensor *which = &args->t[0], *dy = &args->t[1], *dx = &args->t[2];
+    const size_t n = oct__tensor_count(dx), n_tiles = oct__tensor_count(dy) / FOUR;
+    const struct pool p = pool_of(args, dx, dy);
+    if (is_tiled(&p, dx, dy, which)) {
+        launch_kernel(max_pool_tiles_grad_kernel, grid_over(lane, n_tiles, 1), BLOCK, 0,
+                      stream_of(lane), (unsigned)n_tiles, (unsigned)p.columns,
+                      (unsigned)(p.c / FOUR), nodes_of<const uint8_t>(which),
+                      nodes_of<const float>(dy), nodes_of<float>(dx));
+        return oct__cuda_launched("max_pool_grad");
+    }
     launch_kernel(max_pool_grad_kernel, grid_over(lane, n, 1), BLOCK, 0, stream_of(lane),
-                  (unsigned)n, pool_of(args, dx, dy), nodes_of<const uint8_t>(&args->t[0]),
-                  nodes_of<const float>(dy), nodes_of<float>(dx));
+                  (unsigned)n, p, nodes_of<const uint8_t>(which), nodes_of<const float>(dy),
+                  nodes_of<float>(dx));
     return oct__cuda_launched("max_pool_grad");
 }
 
