@@ -103,7 +103,7 @@ oct__op_fn oct__cuda_batch, oct__cuda_relu, oct__cuda_relu_grad, oct__cuda_add, 
 oct__op_fn oct__cuda_clip, oct__cuda_sgd, oct__cuda_difference, oct__cuda_axpy, oct__cuda_settle,
     oct__cuda_slow, oct__cuda_copy, oct__cuda_mean;
 
-/* cuda/packet.cu: compressed rows */
+/* cuda/packet.cu and cuda/select.cu: compressed rows */
 oct__op_fn oct__cuda_pack, oct__cuda_fold;
 
 /* cuda/norm.cu, cuda/norm_group.cu: norms on floats */

@@ -292,82 +292,91 @@ static struct launch_way way_at(int i) {
     return way;
 }
 
+static void pack_and_fold_data(const char *variant, const struct oct__packet_form *form,
+                               const struct layout *layout, int data, struct dice *dice) {
+    if (data == LARGE && form->coding == OCT_CODING_BF16) {
+        return; /* some would be infinite */
+    }
+    const struct launch_way way = way_at(data);
+    const uint32_t salt = (uint32_t)(data % 4);
+    char who[128];
+    snprintf(who, sizeof who, "%s, %s, %s", engine->kind->plugin.name, variant, data_names[data]);
+    struct oct__tensor row = row_new(layout), packet = packet_new(form);
+    struct oct__tensor wanted = packet_new(form), onto = row_new(layout);
+    struct oct__tensor sum = row_new(layout);
+    fill_row(row, layout, data, dice);
+    fill_row(onto, layout, NORMAL, dice);
+    memcpy(sum.at, onto.at, LAUNCH_NODES * onto.stride);
+    memset(packet.at, 0x5a, LAUNCH_NODES * packet.stride);
+    memset(wanted.at, 0x5a, LAUNCH_NODES * packet.stride);
+    const float factor = data == LARGE ? 0x1p-90F : 0.3F;
+    LAUNCH(engine, PACK, pack_attr(form, salt), way, row, absent, packet);
+    LAUNCH(engine, FOLD, fold_attr(form, factor), way, packet, onto);
+    for (int node = way.first; node < way.first + way.n_nodes; node++) {
+        const struct packet out = packet_at(form, at(wanted, node));
+        memset(at(wanted, node), 0, form->n_bytes);
+        expected_packet(who, form, floats(row, node), (uint32_t)(LAUNCH_FIRST_NODE + node), way,
+                        salt, packet_at(form, at(packet, node)), out);
+        expected_fold(form, &out, factor, floats(sum, node));
+    }
+    expect_bits(who, "packet", packet, wanted);
+    expect_bits(who, "row", onto, sum);
+    tensors_free(NULL);
+}
+
 static void pack_and_fold(const char *variant) {
     const struct layout layout = layout_of(counts, OCT_COUNT_OF(counts));
     struct oct__packet_form *form = form_of(variant, &layout);
     struct dice dice = dice_of(3);
     for (int data = 0; data < DATA_COUNT; data++) {
-        if (data == LARGE && form->coding == OCT_CODING_BF16) {
-            continue; /* some would be infinite */
-        }
-        const struct launch_way way = way_at(data);
-        const uint32_t salt = (uint32_t)(data % 4);
-        char who[128];
-        snprintf(who, sizeof who, "%s, %s, %s", engine->kind->plugin.name, variant,
-                 data_names[data]);
-        struct oct__tensor row = row_new(&layout), packet = packet_new(form);
-        struct oct__tensor wanted = packet_new(form), onto = row_new(&layout);
-        struct oct__tensor sum = row_new(&layout);
-        fill_row(row, &layout, data, &dice);
-        fill_row(onto, &layout, NORMAL, &dice);
-        memcpy(sum.at, onto.at, LAUNCH_NODES * onto.stride);
-        memset(packet.at, 0x5a, LAUNCH_NODES * packet.stride);
-        memset(wanted.at, 0x5a, LAUNCH_NODES * packet.stride);
-        const float factor = data == LARGE ? 0x1p-90F : 0.3F;
-        LAUNCH(engine, PACK, pack_attr(form, salt), way, row, absent, packet);
-        LAUNCH(engine, FOLD, fold_attr(form, factor), way, packet, onto);
-        for (int node = way.first; node < way.first + way.n_nodes; node++) {
-            const struct packet out = packet_at(form, at(wanted, node));
-            memset(at(wanted, node), 0, form->n_bytes);
-            expected_packet(who, form, floats(row, node), (uint32_t)(LAUNCH_FIRST_NODE + node), way,
-                            salt, packet_at(form, at(packet, node)), out);
-            expected_fold(form, &out, factor, floats(sum, node));
-        }
-        expect_bits(who, "packet", packet, wanted);
-        expect_bits(who, "row", onto, sum);
-        tensors_free(NULL);
+        pack_and_fold_data(variant, form, &layout, data, &dice);
     }
     oct__packet_form_destroy(form);
 }
 
 /* A difference is packed, and added to what it was a difference to; or a row loses what was packed of
  * it; or a third one gets some of it. */
-static void pack_and_remember(const char *variant) {
-    enum { DIFFERENCE, ERROR, OTHER, WAYS };
+enum { DIFFERENCE, ERROR, OTHER, WAYS };
+
+static void pack_and_remember_way(const char *variant, const struct oct__packet_form *form,
+                                  const struct layout *layout, int trial, struct dice *dice) {
     static const float factors[WAYS] = {1.0F, -1.0F, 0.3F};
+    const int how = trial % WAYS;
+    const struct launch_way way = way_at(trial / WAYS);
+    char who[128];
+    snprintf(who, sizeof who, "%s, %s, way %d", engine->kind->plugin.name, variant, trial);
+    struct oct__tensor row = row_new(layout), base = row_new(layout), third = row_new(layout);
+    struct oct__tensor packet = packet_new(form), wanted = packet_new(form);
+    struct oct__tensor sum = row_new(layout), packed = row_new(layout);
+    fill_row(row, layout, NORMAL, dice);
+    fill_row(base, layout, how == OTHER ? RISING : NORMAL, dice);
+    fill_row(third, layout, NORMAL, dice);
+    const struct oct__tensor memory = how == DIFFERENCE ? base : how == ERROR ? row : third;
+    memcpy(sum.at, memory.at, LAUNCH_NODES * memory.stride);
+    for (size_t i = 0; i < LAUNCH_NODES * layout->n_elements; i++) {
+        const float off = how == ERROR ? 0.0F : ((const float *)base.at)[i];
+        ((float *)packed.at)[i] = ((const float *)row.at)[i] - off;
+    }
+    union oct__attr attr = pack_attr(form, 3);
+    attr.packet.factor = factors[how];
+    LAUNCH(engine, PACK, attr, way, row, how == ERROR ? absent : base, packet, memory);
+    for (int node = way.first; node < way.first + way.n_nodes; node++) {
+        const struct packet out = packet_at(form, at(wanted, node));
+        expected_packet(who, form, floats(packed, node), (uint32_t)(LAUNCH_FIRST_NODE + node), way,
+                        3, packet_at(form, at(packet, node)), out);
+        expected_fold(form, &out, factors[how], floats(sum, node));
+    }
+    expect_bits(who, "packet", packet, wanted);
+    expect_bits(who, "memory", memory, sum);
+    tensors_free(NULL);
+}
+
+static void pack_and_remember(const char *variant) {
     const struct layout layout = layout_of(counts, OCT_COUNT_OF(counts));
     struct oct__packet_form *form = form_of(variant, &layout);
     struct dice dice = dice_of(6);
     for (int trial = 0; trial < WAYS * (int)OCT_COUNT_OF(ways); trial++) {
-        const int how = trial % WAYS;
-        const struct launch_way way = way_at(trial / WAYS);
-        char who[128];
-        snprintf(who, sizeof who, "%s, %s, way %d", engine->kind->plugin.name, variant, trial);
-        struct oct__tensor row = row_new(&layout), base = row_new(&layout),
-                           third = row_new(&layout);
-        struct oct__tensor packet = packet_new(form), wanted = packet_new(form);
-        struct oct__tensor sum = row_new(&layout), packed = row_new(&layout);
-        fill_row(row, &layout, NORMAL, &dice);
-        fill_row(base, &layout, how == OTHER ? RISING : NORMAL, &dice);
-        fill_row(third, &layout, NORMAL, &dice);
-        const struct oct__tensor memory = how == DIFFERENCE ? base : how == ERROR ? row : third;
-        memcpy(sum.at, memory.at, LAUNCH_NODES * memory.stride);
-        for (size_t i = 0; i < LAUNCH_NODES * layout.n_elements; i++) {
-            const float off = how == ERROR ? 0.0F : ((const float *)base.at)[i];
-            ((float *)packed.at)[i] = ((const float *)row.at)[i] - off;
-        }
-        union oct__attr attr = pack_attr(form, 3);
-        attr.packet.factor = factors[how];
-        LAUNCH(engine, PACK, attr, way, row, how == ERROR ? absent : base, packet, memory);
-        for (int node = way.first; node < way.first + way.n_nodes; node++) {
-            const struct packet out = packet_at(form, at(wanted, node));
-            expected_packet(who, form, floats(packed, node), (uint32_t)(LAUNCH_FIRST_NODE + node),
-                            way, 3, packet_at(form, at(packet, node)), out);
-            expected_fold(form, &out, factors[how], floats(sum, node));
-        }
-        expect_bits(who, "packet", packet, wanted);
-        expect_bits(who, "memory", memory, sum);
-        tensors_free(NULL);
+        pack_and_remember_way(variant, form, &layout, trial, &dice);
     }
     oct__packet_form_destroy(form);
 }
@@ -470,38 +479,43 @@ static void packets_are_what_the_formulas_say(void **state) {
 }
 
 /* A wrong value anywhere, however selection and coding treat it. */
-static void refuse(const char *variant) {
+static void refuse_in(const char *variant, const struct oct__packet_form *form,
+                      const struct layout *layout, size_t trial, struct dice *dice) {
     static const float wrong[] = {NAN, -NAN, INFINITY, -INFINITY};
+    const size_t tensor = trial % layout->n_spans;
+    const struct oct__span span = layout->spans[tensor];
+    struct oct__tensor row = row_new(layout), packet = packet_new(form);
+    fill_row(row, layout, NORMAL, dice);
+    floats(row, 1)[span.offset + (size_t)dice_below(dice, (int)span.count)] =
+        form->coding == OCT_CODING_BF16 && trial % 5 == 0 ? 3.4e38F : wrong[trial % 4];
+    struct oct__tensor base = row_new(layout);
+    const int has_base = trial % 3 > 0;
+    if (trial % 3 == 2) { /* both are finite, and their difference is not */
+        for (size_t i = 0; i < layout->n_elements; i++) {
+            if (!isfinite(floats(row, 1)[i])) {
+                floats(row, 1)[i] = 3e38F;
+                floats(base, 1)[i] = -3e38F;
+            }
+        }
+    }
+    const struct oct__tensor operands[OCT_ARGS_MOST] = {row, has_base ? base : absent, packet};
+    char piece[64];
+    snprintf(piece, sizeof piece, "tensor %zu of node %d", tensor, LAUNCH_FIRST_NODE + 1);
+    const oct_status status =
+        launch_try(engine, OCT_OP_PACK, pack_attr(form, 0), launch_plain, operands);
+    if (status != OCT_STATUS_NOT_FINITE || !strstr(oct_last_error(), piece)) {
+        fail_msg("%s: %s: '%s', expected NOT_FINITE and '%s'", variant, oct_status_name(status),
+                 oct_last_error(), piece);
+    }
+    tensors_free(NULL);
+}
+
+static void refuse(const char *variant) {
     const struct layout layout = layout_of(counts, OCT_COUNT_OF(counts));
     struct oct__packet_form *form = form_of(variant, &layout);
     struct dice dice = dice_of(4);
     for (size_t trial = 0; trial < 2 * layout.n_spans; trial++) {
-        const size_t tensor = trial % layout.n_spans;
-        const struct oct__span span = layout.spans[tensor];
-        struct oct__tensor row = row_new(&layout), packet = packet_new(form);
-        fill_row(row, &layout, NORMAL, &dice);
-        floats(row, 1)[span.offset + (size_t)dice_below(&dice, (int)span.count)] =
-            form->coding == OCT_CODING_BF16 && trial % 5 == 0 ? 3.4e38F : wrong[trial % 4];
-        struct oct__tensor base = row_new(&layout);
-        const int has_base = trial % 3 > 0;
-        if (trial % 3 == 2) { /* both are finite, and their difference is not */
-            for (size_t i = 0; i < layout.n_elements; i++) {
-                if (!isfinite(floats(row, 1)[i])) {
-                    floats(row, 1)[i] = 3e38F;
-                    floats(base, 1)[i] = -3e38F;
-                }
-            }
-        }
-        const struct oct__tensor operands[OCT_ARGS_MOST] = {row, has_base ? base : absent, packet};
-        char piece[64];
-        snprintf(piece, sizeof piece, "tensor %zu of node %d", tensor, LAUNCH_FIRST_NODE + 1);
-        const oct_status status =
-            launch_try(engine, OCT_OP_PACK, pack_attr(form, 0), launch_plain, operands);
-        if (status != OCT_STATUS_NOT_FINITE || !strstr(oct_last_error(), piece)) {
-            fail_msg("%s: %s: '%s', expected NOT_FINITE and '%s'", variant, oct_status_name(status),
-                     oct_last_error(), piece);
-        }
-        tensors_free(NULL);
+        refuse_in(variant, form, &layout, trial, &dice);
     }
     oct__packet_form_destroy(form);
 }
@@ -514,6 +528,37 @@ static void refuse_on(struct oct__engine *on) {
 static void not_finite_is_refused(void **state) {
     (void)state;
     launch_engines(refuse_on);
+}
+
+/* --- long tensors ----------------------------------------------------------------------------- */
+
+/* Of a GPU, several blocks share in the selection of a tensor of 65,536 elements or more: one of two
+ * pieces, one that just has a third, and short ones between. Few values, or one, are more equals than
+ * a piece has a list for. */
+static void long_on(struct oct__engine *on) {
+    static const char *const variants[] = {"topk", "topk:0.9,values=bf16", "topk:0.99,values=int8",
+                                           "randk:0.97,values=int8", "topk:0"};
+    static const size_t sizes[] = {5, 65536, 1000, 65537};
+    static const int of[] = {NORMAL, FEW, LONE, RISING};
+    const struct layout layout = layout_of(sizes, OCT_COUNT_OF(sizes));
+    engine = on;
+    for (size_t k = 0; k < OCT_COUNT_OF(variants); k++) {
+        struct oct__packet_form *form = form_of(variants[k], &layout);
+        struct dice dice = dice_of(8);
+        for (size_t i = 0; i < OCT_COUNT_OF(of); i++) {
+            if (k == 0 || (k + i) % 3 == 0) { /* each with some of the data is enough */
+                pack_and_fold_data(variants[k], form, &layout, of[i], &dice);
+            }
+        }
+        pack_and_remember_way(variants[k], form, &layout, (int)k % WAYS, &dice);
+        refuse_in(variants[k], form, &layout, k % 2 == 0 ? 1 : 3, &dice);
+        oct__packet_form_destroy(form);
+    }
+}
+
+static void long_tensors(void **state) {
+    (void)state;
+    launch_engines(long_on);
 }
 
 /* --- what it means ---------------------------------------------------------------------------- */
@@ -796,6 +841,7 @@ int main(void) {
         cmocka_unit_test_teardown(packets_are_folded_in_turn, tensors_free),
         cmocka_unit_test_teardown(packets_are_remembered, tensors_free),
         cmocka_unit_test_teardown(not_finite_is_refused, tensors_free),
+        cmocka_unit_test_teardown(long_tensors, tensors_free),
         cmocka_unit_test_teardown(what_is_left_is_less, tensors_free),
         cmocka_unit_test_teardown(means_are_the_values, tensors_free),
         cmocka_unit_test_teardown(every_stream_is_named, tensors_free),

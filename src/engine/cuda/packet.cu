@@ -10,33 +10,19 @@
  *
  *     all, as they are   one launch
  *     all, with scales   each piece's extreme or sum; then every piece folds its tensor's and codes
- *     selected           a block a tensor selects; with scales, pieces code what was kept
- *
- * Selection is exact: a radix search for the k-th largest key, eleven bits a pass from the top, counted
- * in shared memory; then one pass that takes what is above it and the first of its equals, in order of
- * place. Integers only, so the order in which counts come together does not matter.
+ *     selected           select.cu chooses; with scales, pieces code what was kept
  *
  * A row that is not finite is reported (cuda.h says how), and its packet has what the CPU's would
  * have, had it gone on: a NaN among the values, or a scale that is none.
  */
-#include "engine/cuda/four.cuh"
-
-extern "C" {
-#include "base/rng.h"
-#include "engine/packet.h"
-}
+#include "engine/cuda/packet.cuh"
 
 #include "engine/grid.h"
 
 enum {
-    PARTS_MOST = 96,    /* tensors of a launch, and … */
-    NODES_MOST = 64,    /* … nodes that fold, and … */
-    SHARES_MOST = 96,   /* … what they fold: a kernel's arguments are 4 KB */
-    PIECE_LEAST = 1024, /* elements */
-    PICK_BLOCK = 1024,  /* threads that select */
-    PICK_EACH = 8,      /* elements of each of them, of a chunk */
-    DIGIT = 11,
-    DIGITS = 1 << DIGIT
+    NODES_MOST = 64,   /* nodes that fold in a launch, and … */
+    SHARES_MOST = 96,  /* … what they fold: a kernel's arguments are 4 KB */
+    PIECE_LEAST = 1024 /* elements */
 };
 
 /* --- pieces ------------------------------------------------------------------------------------ */
@@ -90,13 +76,9 @@ static size_t all_pieces(const struct oct__packet_form *form) {
     return n;
 }
 
-/* A block for each piece, nodes in y; and a block for each tensor. */
+/* A block for each piece, nodes in y. */
 static dim3 grid_of_pieces(const struct oct__lane *lane, const struct cut *cut) {
     return dim3(cut->parts[cut->n_parts - 1].pieces_end, (unsigned)lane->form.n_nodes);
-}
-
-static dim3 grid_of_parts(const struct oct__lane *lane, const struct cut *cut) {
-    return dim3(cut->n_parts, (unsigned)lane->form.n_nodes);
 }
 
 /* A block's piece: elements begin … end - 1 of what its tensor keeps. */
@@ -139,38 +121,9 @@ static __device__ inline struct piece piece_of(const struct cut &cut, uint32_t b
 
 /* --- what a packet is made of ------------------------------------------------------------------ */
 
-/* Everything about a form but its tensors; `room` is scratch, a node's `room_stride` apart. */
-struct packing {
-    enum oct__select select;
-    enum oct__coding coding;
-    int bits;
-    uint32_t n_parts;
-    size_t index_at, values_at, used, n_bytes; /* of a packet; used: where the zeros begin */
-    char *room;
-    size_t room_stride, words_at, kept_at, peaks_at;
-    nodes<const float> base; /* absent: its address is NULL */
-    nodes<float> memory;
-    float factor;
-    struct chance words, round;
-    struct oct__cuda_fault *fault;
-    int first_node;
-};
-
-/* The largest magnitude that was kept of a tensor, and the scale that it counts for. */
-struct peak {
-    uint32_t bits, scale;
-};
-
-static size_t whole_lines(size_t bytes) {
-    return (bytes + 63) / 64 * 64;
-}
-
-/* Scratch of a node. Dense with scales: a measure (8 bytes) for each piece. Selected: [row - base, where
- * there is one][random word of each element of the row][kept values][peak of each tensor], the latter
- * two of S8 alone. */
+/* Scratch of a node. Dense with scales: a measure (8 bytes) for each piece. */
 static struct packing packing_of(const struct oct__args *args) {
     const struct oct__packet_form *form = args->attr.packet.form;
-    const size_t row_bytes = whole_lines(form->n_elements * sizeof(float));
     struct packing p = {};
     p.select = form->select;
     p.coding = form->coding;
@@ -181,18 +134,10 @@ static struct packing packing_of(const struct oct__args *args) {
     p.used = form->values_at + form->n_kept * oct__coding_bytes(form->coding);
     p.n_bytes = form->n_bytes;
     p.factor = args->attr.packet.factor;
-    if (form->select == OCT_SELECT_ALL) {
-        p.room_stride =
-            oct__coding_has_scales(form->coding) ? all_pieces(form) * sizeof(uint64_t) : 0;
-        return p;
-    }
-    p.words_at = args->t[1].n > 0 ? row_bytes : 0;
-    p.kept_at = p.words_at + (form->select == OCT_SELECT_RANDOM ? row_bytes : 0);
-    p.peaks_at = p.kept_at;
-    p.room_stride = p.kept_at;
-    if (form->coding == OCT_CODING_S8) {
-        p.peaks_at = p.kept_at + whole_lines(form->n_kept * sizeof(uint32_t));
-        p.room_stride = p.peaks_at + whole_lines(form->n_parts * sizeof(struct peak));
+    if (form->select != OCT_SELECT_ALL) {
+        oct__cuda_plan_selection(form, args->t[1].n > 0, &p);
+    } else if (oct__coding_has_scales(form->coding)) {
+        p.room_stride = all_pieces(form) * sizeof(uint64_t);
     }
     return p;
 }
@@ -209,67 +154,7 @@ extern "C" size_t oct__cuda_packet_scratch(enum oct__op op, const struct oct__la
     return op == OCT_OP_PACK ? (size_t)form->n_nodes * packing_of(args).room_stride : 0;
 }
 
-static __device__ inline char *room_of(const struct packing &p) {
-    return p.room + (size_t)blockIdx.y * p.room_stride;
-}
-
-/* Elements i, i + BLOCK, … of an array, four of them, and 0 in place of those from `end` on. Whoever
- * writes to memory that may be what it reads loads all before it stores any, so that four are under
- * way at once. */
-template <typename T>
-static __device__ inline void load_apart(const T *from, uint32_t i, uint32_t end, T to[FOUR]) {
-#pragma unroll
-    for (uint32_t j = 0; j < FOUR; j++) {
-        to[j] = i + j * BLOCK < end ? from[i + j * BLOCK] : (T)0;
-    }
-}
-
-/* A tensor of this block's node as it is packed by dense forms. */
-struct source {
-    const float *x, *base;
-
-    __device__ void load(uint32_t i, uint32_t end, float to[FOUR]) const {
-        load_apart(x, i, end, to);
-        if (base) {
-            float off[FOUR];
-            load_apart(base, i, end, off);
-            for (int j = 0; j < FOUR; j++) {
-                to[j] -= off[j];
-            }
-        }
-    }
-};
-
-static __device__ inline struct source
-source_of(const struct packing &p, nodes<const uint32_t> rows, const struct part &part) {
-    const int node = (int)blockIdx.y;
-    const struct source source = {(const float *)rows.of(node) + part.offset,
-                                  p.base.at ? p.base.of(node) + part.offset : NULL};
-    return source;
-}
-
-/* The same tensor of what it remembers; NULL: nothing. */
-static __device__ inline float *memory_of(const struct packing &p, const struct part &part) {
-    return p.memory.at ? p.memory.of((int)blockIdx.y) + part.offset : NULL;
-}
-
-/* A packet ends with zeros: less than a cache line of them. */
-static __device__ inline void end_with_zeros(const struct packing &p, char *packet) {
-    const size_t at = p.used + threadIdx.x;
-    if (blockIdx.x == 0 && at < p.n_bytes) {
-        packet[at] = 0;
-    }
-}
-
 /* --- coding ------------------------------------------------------------------------------------ */
-
-/* To the nearest, ties to even, as round_bf16_f32 of kernels.def. */
-static __device__ inline uint16_t round_bf16(uint32_t bits) {
-    if ((bits & 0x7fffffffU) > 0x7f800000U) {
-        return (uint16_t)(0x7fc0U | (bits >> 16 & 0x8000U));
-    }
-    return (uint16_t)((bits + 0x7fffU + (bits >> 16 & 1U)) >> 16);
-}
 
 /* quantize_s8_random_f32 of kernels.def: the code of element e. */
 static __device__ inline int8_t code_s8(const struct oct__stream *stream, uint32_t e, float x,
@@ -286,47 +171,16 @@ static __device__ inline int8_t code_s8(const struct oct__stream *stream, uint32
     return (int8_t)((((int32_t)rintf(t * 0x1p16f) + (256 << 16) + k) >> 16) - 256);
 }
 
-/* The largest of all threads' values; every thread gets it. `room` as block_sum's. */
-static __device__ inline uint32_t block_max(uint32_t value, uint32_t *room) {
-    for (int d = 16; d > 0; d /= 2) {
-        const uint32_t other = __shfl_xor_sync(0xffffffffU, value, d);
-        value = other > value ? other : value;
-    }
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) {
-        room[threadIdx.x / 32] = value;
-    }
-    __syncthreads();
-    for (unsigned w = 0; w < blockDim.x / 32; w++) {
-        value = room[w] > value ? room[w] : value;
-    }
-    return value;
-}
-
-/* Bits of a magnitude that rounds to infinity as bf16, and of infinity itself. */
-#define BF16_OVERFLOW 0x7f7f8000U
-#define INFINITE 0x7f800000U
-
-/* Reports a tensor whose largest magnitude its coding cannot hold. */
-static __device__ inline void look_at(const struct packing &p, uint32_t part, uint32_t peak) {
-    const int node = p.first_node + (int)blockIdx.y;
-    if (peak >= INFINITE) {
-        report(p.fault, OCT_CUDA_WRONG_ROW, (int)part, node);
-    } else if (p.coding == OCT_CODING_BF16 && peak >= BF16_OVERFLOW) {
-        report(p.fault, OCT_CUDA_WRONG_BF16, (int)part, node, (int)peak);
-    }
-}
-
 /* --- all elements ------------------------------------------------------------------------------ */
 
 /* As they are, or as bf16. */
 static __global__ void __launch_bounds__(BLOCK)
     pack_plain(__grid_constant__ const struct cut cut, __grid_constant__ const struct packing p,
-               nodes<const uint32_t> rows, nodes<char> packets) {
+               nodes<const float> rows, nodes<char> packets) {
     const struct piece piece = piece_of(cut, blockIdx.x);
     const struct part &part = piece.part;
-    const struct source source = source_of(p, rows, part);
-    float *memory = memory_of(p, part);
+    const struct source source = source_of(p, rows, part.offset);
+    float *memory = memory_of(p, part.offset);
     char *packet = packets.of((int)blockIdx.y), *values = packet + p.values_at;
     const int is_half = p.coding == OCT_CODING_BF16;
     uint32_t peak = 0;
@@ -359,11 +213,11 @@ static __global__ void __launch_bounds__(BLOCK)
  * and SIGN that of magnitudes, the bits of a double. */
 static __global__ void __launch_bounds__(BLOCK)
     pack_measure(__grid_constant__ const struct cut cut, __grid_constant__ const struct packing p,
-                 nodes<const uint32_t> rows) {
+                 nodes<const float> rows) {
     __shared__ double room[BLOCK / 32];
     const struct piece piece = piece_of(cut, blockIdx.x);
     const struct part &part = piece.part;
-    const struct source source = source_of(p, rows, part);
+    const struct source source = source_of(p, rows, part.offset);
     uint32_t peak = 0;
     double sum = 0.0;
     for (uint32_t i = piece.begin + threadIdx.x; i < piece.end; i += FOUR * BLOCK) {
@@ -424,13 +278,13 @@ static __device__ inline struct steps steps_of(const struct packing &p, const st
 
 static __global__ void __launch_bounds__(BLOCK)
     pack_coded(__grid_constant__ const struct cut cut, __grid_constant__ const struct packing p,
-               nodes<const uint32_t> rows, nodes<char> packets) {
+               nodes<const float> rows, nodes<char> packets) {
     __shared__ double room[BLOCK / 32];
     const struct piece piece = piece_of(cut, blockIdx.x);
     const struct part &part = piece.part;
     const struct oct__stream stream = p.round.of((int)blockIdx.y);
-    const struct source source = source_of(p, rows, part);
-    float *memory = memory_of(p, part);
+    const struct source source = source_of(p, rows, part.offset);
+    float *memory = memory_of(p, part.offset);
     char *packet = packets.of((int)blockIdx.y);
     int8_t *codes = (int8_t *)packet + p.values_at + part.first;
     const struct steps steps = steps_of(p, part, piece, room);
@@ -457,201 +311,14 @@ static __global__ void __launch_bounds__(BLOCK)
     end_with_zeros(p, packet);
 }
 
-/* --- selection --------------------------------------------------------------------------------- */
-
-/* Sums over warps: before[0] of those before this one, before[1] of all. A whole block of PICK_BLOCK
- * threads comes here; every thread of a warp has its warp's value. */
-static __device__ inline void scan_warps(uint32_t value, uint32_t *room, uint32_t before[2]) {
-    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
-    __syncthreads();
-    if (lane == 0) {
-        room[warp] = value;
-    }
-    __syncthreads();
-    uint32_t sum = room[lane];
-    for (int d = 1; d < 32; d *= 2) {
-        const uint32_t other = __shfl_up_sync(0xffffffffU, sum, (unsigned)d);
-        sum += lane >= d ? other : 0;
-    }
-    before[1] = __shfl_sync(0xffffffffU, sum, 31);
-    before[0] = __shfl_sync(0xffffffffU, sum, warp) - value;
-}
-
-/* What a search is about: the `keep` largest of n keys, of which the bits in `mask` count. */
-struct search {
-    const uint32_t *keys;
-    uint32_t mask, n, keep;
-};
-
-/* Where the search stands: keys above `bound` are taken, and the first `ties` of those equal to it. */
-struct bound {
-    uint32_t bound, ties;
-    int is_whole; /* ties are all that have the digits found so far: the others do not matter */
-};
-
-struct pick_room {
-    uint32_t counts[DIGITS], warps[32], peak;
-    struct bound found;
-};
-
-/* The digit, counted from the top, at which `left` keys are reached: for the one thread that has it. */
-static __device__ inline void find_digit(struct pick_room *room, uint32_t left, int shift,
-                                         uint32_t bound) {
-    const uint32_t top = DIGITS - 1 - 2 * threadIdx.x; /* this thread's digits: top, top - 1 */
-    const uint32_t upper = room->counts[top], lower = room->counts[top - 1];
-    uint32_t sum = upper + lower, before[2];
-    for (int d = 1; d < 32; d *= 2) {
-        const uint32_t other = __shfl_up_sync(0xffffffffU, sum, (unsigned)d);
-        sum += (int)(threadIdx.x % 32) >= d ? other : 0;
-    }
-    scan_warps(__shfl_sync(0xffffffffU, sum, 31), room->warps, before);
-    sum += before[0];
-    const uint32_t above = sum - upper - lower;
-    if (above < left && sum >= left) {
-        const int is_upper = above + upper >= left;
-        const uint32_t digit = is_upper ? top : top - 1;
-        const uint32_t ties = is_upper ? left - above : left - above - upper;
-        room->found.bound = bound | digit << shift;
-        room->found.ties = ties;
-        room->found.is_whole = ties == (is_upper ? upper : lower);
-    }
-}
-
-static __device__ struct bound find_bound(const struct search *s, struct pick_room *room) {
-    struct bound at = {0, s->keep, 0};
-    uint32_t fixed = 0; /* the bits that were searched */
-    for (int bits_left = 32; bits_left > 0 && !at.is_whole;) {
-        const int width = bits_left < DIGIT ? bits_left : DIGIT, shift = bits_left - width;
-        const uint32_t digits = (1U << width) - 1;
-        for (uint32_t i = threadIdx.x; i < DIGITS; i += PICK_BLOCK) {
-            room->counts[i] = 0;
-        }
-        __syncthreads();
-        for (uint32_t i = threadIdx.x; i < s->n; i += PICK_BLOCK) {
-            const uint32_t key = s->keys[i] & s->mask;
-            if ((key & fixed) == at.bound) {
-                atomicAdd(&room->counts[key >> shift & digits], 1U);
-            }
-        }
-        __syncthreads();
-        find_digit(room, at.ties, shift, at.bound);
-        __syncthreads();
-        at = room->found;
-        fixed |= digits << shift;
-        bits_left = shift;
-    }
-    return at;
-}
-
-/* Where what is taken goes: value `place` of those that the tensor keeps is element i, bits `x`. */
-struct taker {
-    enum oct__coding coding;
-    uint32_t *index;
-    void *values; /* F32 and S8: as they are; S8's are coded later */
-};
-
-static __device__ inline void take(const struct taker *to, uint32_t place, uint32_t i, uint32_t x) {
-    to->index[place] = i;
-    if (to->coding == OCT_CODING_BF16) {
-        ((uint16_t *)to->values)[place] = round_bf16(x);
-    } else {
-        ((uint32_t *)to->values)[place] = x;
-    }
-}
-
-/* Takes everything above the bound and its first equals, in order of place; a warp has PICK_EACH times
- * 32 neighbours. Returns the largest magnitude that the thread took. */
-static __device__ uint32_t take_all(const struct search *s, struct bound at, const uint32_t *x,
-                                    const struct taker *to, struct pick_room *room) {
-    const uint32_t lane = threadIdx.x % 32, below = (1U << lane) - 1;
-    uint32_t n_above = 0, n_equal = 0, peak = 0; /* so far */
-    for (uint32_t chunk = 0; chunk < s->n; chunk += PICK_BLOCK * PICK_EACH) {
-        const uint32_t first = chunk + threadIdx.x / 32 * (32 * PICK_EACH) + lane;
-        uint32_t above[PICK_EACH], equal[PICK_EACH], counts = 0, before[2];
-        for (uint32_t j = 0; j < PICK_EACH; j++) {
-            const uint32_t i = first + 32 * j;
-            const uint32_t key = i < s->n ? s->keys[i] & s->mask : 0;
-            above[j] = __ballot_sync(0xffffffffU, i < s->n && key > at.bound);
-            equal[j] = __ballot_sync(0xffffffffU, i < s->n && key == at.bound);
-            counts += (uint32_t)__popc(above[j]) + ((uint32_t)__popc(equal[j]) << 16);
-        }
-        scan_warps(counts, room->warps, before); /* at most 8192 of each: 16 bits are enough */
-        uint32_t is_above = n_above + (before[0] & 0xffffU), is_equal = n_equal + (before[0] >> 16);
-        for (uint32_t j = 0; j < PICK_EACH; j++) {
-            const uint32_t i = first + 32 * j;
-            const uint32_t higher = is_above + (uint32_t)__popc(above[j] & below);
-            const uint32_t equals = is_equal + (uint32_t)__popc(equal[j] & below);
-            const int is_tie = equal[j] >> lane & 1 && equals < at.ties;
-            if (above[j] >> lane & 1 || is_tie) {
-                const uint32_t bits = x[i], magnitude = bits & 0x7fffffffU;
-                take(to, higher + (equals < at.ties ? equals : at.ties), i, bits);
-                peak = magnitude > peak ? magnitude : peak;
-            }
-            is_above += (uint32_t)__popc(above[j]);
-            is_equal += (uint32_t)__popc(equal[j]);
-        }
-        n_above += before[1] & 0xffffU;
-        n_equal += before[1] >> 16;
-    }
-    return peak;
-}
-
-/* Words offset … offset + n - 1 of the stream, into the same places of `words`. */
-static __device__ inline void draw(struct oct__stream stream, uint32_t offset, uint32_t n,
-                                   uint32_t *words) {
-    for (uint32_t b = offset / 4 + threadIdx.x; b <= (offset + n - 1) / 4; b += PICK_BLOCK) {
-        uint32_t block[4];
-        oct__philox(&stream, OCT_PHILOX_ROUNDS, b, block);
-        for (uint32_t j = 0; j < 4; j++) {
-            const uint32_t e = 4 * b + j;
-            if (e >= offset && e < offset + n) {
-                words[e] = block[j];
-            }
-        }
-    }
-    __syncthreads();
-}
-
-/* A block a tensor. */
-static __global__ void __launch_bounds__(PICK_BLOCK)
-    pack_picked(__grid_constant__ const struct cut cut, __grid_constant__ const struct packing p,
-                nodes<const uint32_t> rows, nodes<char> packets) {
-    __shared__ struct pick_room room;
-    const struct part part = cut.parts[blockIdx.x];
-    const uint32_t *x = rows.of((int)blockIdx.y) + part.offset;
-    char *packet = packets.of((int)blockIdx.y), *own = room_of(p);
-    struct search s = {x, 0x7fffffffU, part.count, part.keep};
-    if (p.select == OCT_SELECT_RANDOM) {
-        uint32_t *words = (uint32_t *)(own + p.words_at);
-        draw(p.words.of((int)blockIdx.y), part.offset, part.count, words);
-        s.keys = words + part.offset;
-        s.mask = 0xffffffffU;
-    }
-    uint32_t largest = 0; /* of all elements: those that are not kept count, too */
-    for (uint32_t i = threadIdx.x; i < part.count; i += PICK_BLOCK) {
-        largest = max(largest, x[i] & 0x7fffffffU);
-    }
-    look_at(p, cut.first_part + blockIdx.x, largest);
-    const struct bound bound = find_bound(&s, &room);
-    char *values = p.coding == OCT_CODING_S8 ? own + p.kept_at : packet + p.values_at;
-    const size_t bytes = p.coding == OCT_CODING_BF16 ? 2 : 4;
-    const struct taker to = {p.coding, (uint32_t *)(packet + p.index_at) + part.first,
-                             values + part.first * bytes};
-    const uint32_t peak = block_max(take_all(&s, bound, x, &to, &room), room.warps);
-    if (p.coding == OCT_CODING_S8 && threadIdx.x == 0) {
-        const struct peak all = {peak, part.scale};
-        ((struct peak *)(own + p.peaks_at))[cut.first_part + blockIdx.x] = all;
-    }
-    end_with_zeros(p, packet);
-}
-
 /* The next larger bf16, which is what a scale has on the wire; a NaN stays one. */
 static __device__ inline float round_up_bf16(float x) {
     const uint32_t bits = __float_as_uint(x);
     return x != x ? x : __uint_as_float((bits + 0xffffU) & 0xffff0000U);
 }
 
-/* Kept values to bytes; tensors may share a scale, so every block looks at all tensors' peaks. */
+/* Kept values to bytes; tensors may share a scale, so every block looks at all tensors' peaks. And memory
+ * gets what was kept: all tensors have been read by now. */
 static __global__ void __launch_bounds__(BLOCK)
     pack_kept(__grid_constant__ const struct cut cut, __grid_constant__ const struct packing p,
               nodes<char> packets) {
@@ -659,9 +326,11 @@ static __global__ void __launch_bounds__(BLOCK)
     const struct piece piece = piece_of(cut, blockIdx.x);
     const struct part &part = piece.part;
     const struct oct__stream stream = p.round.of((int)blockIdx.y);
-    const uint32_t *kept = (const uint32_t *)(room_of(p) + p.kept_at) + part.first;
+    const float *kept = (const float *)(room_of(p) + p.kept_at) + part.first;
+    float *memory = memory_of(p, part.offset);
     const struct peak *peaks = (const struct peak *)(room_of(p) + p.peaks_at);
     char *packet = packets.of((int)blockIdx.y);
+    const uint32_t *index = (const uint32_t *)(packet + p.index_at) + part.first;
     int8_t *codes = (int8_t *)packet + p.values_at + part.first;
     uint32_t peak = 0;
     for (uint32_t i = threadIdx.x; i < p.n_parts; i += BLOCK) {
@@ -674,7 +343,11 @@ static __global__ void __launch_bounds__(BLOCK)
         ((float *)packet)[part.scale] = scale;
     }
     for (uint32_t i = piece.begin + threadIdx.x; i < piece.end; i += BLOCK) {
-        codes[i] = code_s8(&stream, part.first + i, __uint_as_float(kept[i]), inverse);
+        const int8_t code = code_s8(&stream, part.first + i, kept[i], inverse);
+        codes[i] = code;
+        if (memory) {
+            memory[index[i]] = memory[index[i]] + p.factor * (scale * (float)code);
+        }
     }
 }
 
@@ -686,22 +359,16 @@ typedef void pack_fn(const struct oct__lane *lane, const struct oct__args *args,
 static void launch_plain(const struct oct__lane *lane, const struct oct__args *args,
                          const struct packing *p, const struct cut *cut) {
     launch_kernel(pack_plain, grid_of_pieces(lane, cut), BLOCK, 0, stream_of(lane), *cut, *p,
-                  nodes_of<const uint32_t>(&args->t[0]), nodes_of<char>(&args->t[2]));
+                  nodes_of<const float>(&args->t[0]), nodes_of<char>(&args->t[2]));
 }
 
 static void launch_coded(const struct oct__lane *lane, const struct oct__args *args,
                          const struct packing *p, const struct cut *cut) {
-    const nodes<const uint32_t> rows = nodes_of<const uint32_t>(&args->t[0]);
+    const nodes<const float> rows = nodes_of<const float>(&args->t[0]);
     const dim3 grid = grid_of_pieces(lane, cut);
     launch_kernel(pack_measure, grid, BLOCK, 0, stream_of(lane), *cut, *p, rows);
     launch_kernel(pack_coded, grid, BLOCK, 0, stream_of(lane), *cut, *p, rows,
                   nodes_of<char>(&args->t[2]));
-}
-
-static void launch_picked(const struct oct__lane *lane, const struct oct__args *args,
-                          const struct packing *p, const struct cut *cut) {
-    launch_kernel(pack_picked, grid_of_parts(lane, cut), PICK_BLOCK, 0, stream_of(lane), *cut, *p,
-                  nodes_of<const uint32_t>(&args->t[0]), nodes_of<char>(&args->t[2]));
 }
 
 static void launch_kept(const struct oct__lane *lane, const struct oct__args *args,
@@ -719,33 +386,6 @@ static void each_cut(const struct oct__lane *lane, const struct oct__args *args,
     }
 }
 
-/* What is selected is looked at several times, so row - base is made first; and memory gets what was
- * kept of it when all of that is known. */
-static oct_status pack_selected(const struct oct__lane *lane, const struct oct__args *args,
-                                const struct packing *p) {
-    struct oct__args from = *args, fold = {};
-    if (args->t[1].n > 0) {
-        from.t[2] = args->t[0];
-        from.t[2].at = p->room;
-        from.t[2].stride = p->room_stride;
-        OCT_TRY(oct__cuda_difference(lane, &from));
-        from.t[0] = from.t[2];
-        from.t[2] = args->t[2];
-    }
-    each_cut(lane, &from, p, launch_picked);
-    if (p->coding == OCT_CODING_S8) {
-        each_cut(lane, &from, p, launch_kept);
-    }
-    if (args->t[3].n == 0) {
-        return oct__cuda_launched("pack");
-    }
-    fold.t[0] = args->t[2];
-    fold.t[1] = args->t[3];
-    fold.attr.packet.form = args->attr.packet.form;
-    fold.attr.packet.factor = args->attr.packet.factor;
-    return oct__cuda_fold(lane, &fold);
-}
-
 extern "C" oct_status oct__cuda_pack(const struct oct__lane *lane, const struct oct__args *args) {
     const uint32_t salt = args->attr.packet.salt;
     struct packing p = packing_of(args);
@@ -756,10 +396,14 @@ extern "C" oct_status oct__cuda_pack(const struct oct__lane *lane, const struct 
     p.round = chance_of(lane, OCT_PURPOSE_PACK_ROUND, salt);
     p.base = present<const float>(&args->t[1]);
     p.memory = present<float>(&args->t[3]);
-    if (p.select != OCT_SELECT_ALL) {
-        return pack_selected(lane, args, &p);
+    if (p.select == OCT_SELECT_ALL) {
+        each_cut(lane, args, &p, oct__coding_has_scales(p.coding) ? launch_coded : launch_plain);
+        return oct__cuda_launched("pack");
     }
-    each_cut(lane, args, &p, oct__coding_has_scales(p.coding) ? launch_coded : launch_plain);
+    oct__cuda_select(lane, args, &p);
+    if (p.coding == OCT_CODING_S8) {
+        each_cut(lane, args, &p, launch_kept);
+    }
     return oct__cuda_launched("pack");
 }
 
