@@ -84,13 +84,13 @@ static size_t gap_bits(const struct oct__packet_form *form, const uint32_t *inde
     size_t bits = 0;
     for (size_t i = 0; i < form->n_parts; i++) {
         const struct oct__part *part = &form->parts[i];
+        const uint32_t *place = index + part->first;
         const unsigned r = rice(part);
-        uint32_t next = 0;
-        for (size_t j = part->first; j < part->first + part->keep; j++) {
-            bits += (index[j] - next) >> r;
-            next = index[j] + 1;
+        uint32_t ones = place[0] >> r; /* of all gaps, which are less than 2^32 together */
+        for (size_t j = 1; j < part->keep; j++) { /* no turn waits for the one before: wide */
+            ones += (place[j] - place[j - 1] - 1) >> r;
         }
-        bits += part->keep * (r + 1);
+        bits += ones + part->keep * (r + 1);
     }
     return bits;
 }

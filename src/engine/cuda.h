@@ -55,6 +55,7 @@ struct oct__cuda_engine {
     struct oct__cuda_fault *fault; /* memory of the host's that the device sees, too */
     char *outgoing, *incoming;     /* pages of the host's that the device copies from and to */
     size_t n_outgoing, n_incoming; /* bytes that are in use */
+    size_t incoming_bytes;         /* that there are; of outgoing as many as at the start */
     struct CUevent_st *arrived;    /* comes after the last of the fetches */
     struct oct__cuda_fetch fetches[OCT_CUDA_FETCHES];
     int n_fetches;

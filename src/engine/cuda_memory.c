@@ -8,6 +8,8 @@
  *
  *     outgoing  | picks of step 7 | weights | picks of step 8 | …       from the start again, after a
  *     incoming  | losses | hits |                                       wait, when the page is full
+ *
+ * The page for what comes grows to what it has to hold: places that sparse messages keep are megabytes.
  */
 #include "engine/cuda.h"
 
@@ -16,7 +18,7 @@
 #include <cuda_runtime_api.h>
 #include <string.h>
 
-enum { PAGE = 1 << 20, SMALL = PAGE / 4, APART = 64 };
+enum { PAGE = 1 << 20, SMALL = PAGE / 4, PAGE_MOST = 1 << 27, APART = 64 };
 
 static size_t rounded(size_t bytes) {
     return (bytes + APART - 1) / APART * APART;
@@ -165,15 +167,40 @@ static oct_status cuda_read_rows(struct oct__engine *engine, void *host, const v
                   "reading from the device");
 }
 
+/* Whether there is room for so many bytes more. A page that is too small makes way for one with a PAGE to
+ * spare, so that what is fetched next, step after step, need not wait for this; where the system has none
+ * that large, the old one stays. */
+static oct_status incoming_room(struct oct__cuda_engine *cuda, size_t bytes, int *fits) {
+    const size_t wanted = cuda->n_incoming + rounded(bytes);
+    const size_t larger = wanted < PAGE_MOST ? wanted + PAGE : PAGE_MOST + PAGE;
+    void *page = NULL;
+    *fits = bytes <= PAGE_MOST;
+    if (!*fits || (wanted <= cuda->incoming_bytes && cuda->n_fetches < OCT_CUDA_FETCHES)) {
+        return OCT_OK;
+    }
+    OCT_TRY(cuda_await(&cuda->engine));
+    if (wanted <= cuda->incoming_bytes || larger <= cuda->incoming_bytes) {
+        return OCT_OK;
+    }
+    if (cudaMallocHost(&page, larger) != cudaSuccess) {
+        (void)cudaGetLastError(); /* or the next launch would be told */
+        *fits = bytes <= cuda->incoming_bytes;
+        return OCT_OK;
+    }
+    (void)cudaFreeHost(cuda->incoming);
+    cuda->incoming = page;
+    cuda->incoming_bytes = larger;
+    return OCT_OK;
+}
+
 static oct_status cuda_fetch_rows(struct oct__engine *engine, void *host, const void *at,
                                   size_t stride, size_t bytes, int rows) {
     struct oct__cuda_engine *cuda = cuda_of(engine);
     const size_t all = bytes * (size_t)rows;
-    if (all > SMALL) {
+    int fits;
+    OCT_TRY(incoming_room(cuda, all, &fits));
+    if (!fits) {
         return cuda_read_rows(engine, host, at, stride, bytes, rows);
-    }
-    if (cuda->n_fetches == OCT_CUDA_FETCHES || cuda->n_incoming + all > PAGE) {
-        OCT_TRY(cuda_await(engine));
     }
     cuda->fetches[cuda->n_fetches] = (struct oct__cuda_fetch){host, cuda->n_incoming, all};
     cudaError_t error =
@@ -201,6 +228,7 @@ oct_status oct__cuda_memory_open(struct oct__cuda_engine *cuda) {
     }
     if (error == cudaSuccess) {
         error = cudaMallocHost((void **)&cuda->incoming, PAGE);
+        cuda->incoming_bytes = PAGE;
     }
     if (error == cudaSuccess) {
         error = cudaMalloc((void **)&cuda->now, sizeof *cuda->now);

@@ -1098,6 +1098,45 @@ static void memory(void **state) {
     }
 }
 
+/* What is fetched arrives, little or much of it, several at a time and again and again. */
+static void fetches(void **state) {
+    (void)state;
+    enum { ROWS = 3, TURNS = 12, LARGEST = 700000 };
+    static const size_t sizes[] = {100, 4, LARGEST, 90000};
+    const size_t stride = LARGEST + 64;
+    uint8_t *from = malloc(ROWS * stride), *to = calloc(TURNS, ROWS * (size_t)LARGEST);
+    assert_true(from && to);
+    for (size_t i = 0; i < ROWS * stride; i++) {
+        from[i] = (uint8_t)(i * 31 + i / 251);
+    }
+    struct oct__engine *engine;
+    for (int index = 0; (engine = engine_at(index, 1)); index++) {
+        void *at = NULL;
+        EXPECT_OK(engine->alloc(engine, ROWS * stride, "memory", &at));
+        EXPECT_OK(engine->write(engine, at, from, ROWS * stride));
+        memset(to, 0, TURNS * ROWS * (size_t)LARGEST);
+        for (size_t i = 0; i < TURNS; i++) {
+            EXPECT_OK(oct__engine_fetch_rows(engine, to + i * ROWS * LARGEST, at, stride,
+                                             sizes[i % OCT_COUNT_OF(sizes)], ROWS));
+            if (i % 7 == 0) {
+                EXPECT_OK(oct__engine_await(engine));
+            }
+        }
+        EXPECT_OK(oct__engine_await(engine));
+        for (size_t i = 0; i < TURNS; i++) {
+            const size_t bytes = sizes[i % OCT_COUNT_OF(sizes)];
+            for (size_t row = 0; row < ROWS; row++) {
+                assert_memory_equal(to + i * ROWS * LARGEST + row * bytes, from + row * stride,
+                                    bytes);
+            }
+        }
+        engine->free(engine, at);
+        oct__engine_close(engine);
+    }
+    free(from);
+    free(to);
+}
+
 /* OCT_CPU lowers the level, as for the command; a level that this machine lacks is skipped. */
 int main(void) {
     enum { SKIPPED = 77 };
@@ -1110,6 +1149,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names),
         cmocka_unit_test(memory),
+        cmocka_unit_test(fetches),
         cmocka_unit_test(every_operation),
         cmocka_unit_test(max_pools_of_models),
         cmocka_unit_test(products_of_narrow_models),
