@@ -396,6 +396,7 @@ extern "C" oct_status oct__cuda_pack(const struct oct__lane *lane, const struct 
     p.round = chance_of(lane, OCT_PURPOSE_PACK_ROUND, salt);
     p.base = present<const float>(&args->t[1]);
     p.memory = present<float>(&args->t[3]);
+    p.is_wide = is_wide(&args->t[0]) && is_wide(&args->t[1]);
     if (p.select == OCT_SELECT_ALL) {
         each_cut(lane, args, &p, oct__coding_has_scales(p.coding) ? launch_coded : launch_plain);
         return oct__cuda_launched("pack");

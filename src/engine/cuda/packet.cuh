@@ -29,6 +29,7 @@ struct packing {
     struct chance words, round;
     struct oct__cuda_fault *fault;
     int first_node;
+    int is_wide; /* rows and bases begin at multiples of 16 bytes */
 };
 
 /* The largest magnitude that was kept of a tensor, and the scale that it counts for. */
@@ -76,6 +77,18 @@ struct source {
                 to[j] -= off[j];
             }
         }
+    }
+
+    /* Elements i … i + 3, as load_four has them. */
+    __device__ struct four four(uint32_t i, uint32_t end, int wide) const {
+        struct four v = load_four(x, i, end, wide);
+        if (base) {
+            const struct four off = load_four(base, i, end, wide);
+            for (int j = 0; j < FOUR; j++) {
+                v.v[j] -= off.v[j];
+            }
+        }
+        return v;
     }
 
     __device__ float at(uint32_t i) const {

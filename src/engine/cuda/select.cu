@@ -19,7 +19,7 @@
  *     share    counts what each strip has above the bound, and equal to it
  *     take     takes; the strips before this one say where
  *
- * The row is read by the first and the second, at the speed of memory: lists are as much longer than
+ * The row is read by the first and the second, sixteen bytes at a time: lists are as much longer than
  * what is kept as an eighth of an octave is wide, or a 2,000th of random words. A strip whose list would
  * not fit into half of its place in scratch (many equal elements) has all of its keys there instead.
  */
@@ -489,97 +489,128 @@ static __global__ void __launch_bounds__(BLOCK)
     }
 }
 
+/* A long tensor's keys, and what they come from. */
+struct long_keys {
+    struct source from;
+    const uint32_t *words; /* of the tensor; NULL: keys are magnitudes */
+    int wide;
+
+    /* Those of elements i … i + 3. */
+    __device__ void load(uint32_t i, uint32_t end, uint32_t keys[FOUR]) const {
+        const struct four v =
+            words ? load_four((const float *)words, i, end, wide) : from.four(i, end, wide);
+        for (int j = 0; j < FOUR; j++) {
+            keys[j] = words ? __float_as_uint(v.v[j]) : __float_as_uint(v.v[j]) << 1;
+        }
+    }
+};
+
+static __device__ inline struct long_keys long_keys_of(const struct packing &p,
+                                                       nodes<const float> rows, uint32_t offset) {
+    const uint32_t *words = (const uint32_t *)(room_of(p) + p.words_at) + offset;
+    const struct long_keys keys = {source_of(p, rows, offset),
+                                   p.select == OCT_SELECT_RANDOM ? words : NULL,
+                                   p.is_wide && offset % FOUR == 0};
+    return keys;
+}
+
+enum { PAIR = 2 }; /* loads of four keys that a thread has under way */
+
 static __global__ void __launch_bounds__(BLOCK)
     long_first(__grid_constant__ const struct choices all, __grid_constant__ const struct packing p,
                nodes<const float> rows) {
     __shared__ uint32_t counts[DIGITS];
     const struct strip_place strip = strip_of(all);
-    const struct source from = source_of(p, rows, strip.choice.offset);
-    const int is_random = p.select == OCT_SELECT_RANDOM;
-    uint32_t *words = NULL, largest = 0; /* of all elements: those that are not kept count, too */
+    const uint32_t offset = strip.choice.offset, end = strip.end;
+    const struct long_keys of = long_keys_of(p, rows, offset);
+    uint32_t largest = 0; /* of all elements: those that are not kept count, too */
     clear_counts(counts);
-    if (is_random) {
-        const uint32_t offset = strip.choice.offset;
-        words = (uint32_t *)(room_of(p) + p.words_at);
-        draw(p.words.of((int)blockIdx.y), offset + strip.begin, offset + strip.end, words);
-        words += offset;
+    if (of.words) {
+        draw(p.words.of((int)blockIdx.y), offset + strip.begin, offset + end,
+             (uint32_t *)(room_of(p) + p.words_at));
     }
-    for (uint32_t i = strip.begin + threadIdx.x; i < strip.end; i += FOUR * BLOCK) {
-        float v[FOUR];
-        uint32_t keys[FOUR];
-        from.load(i, strip.end, v);
-        if (is_random) {
-            load_apart(words, i, strip.end, keys);
+    for (uint32_t i = strip.begin + FOUR * threadIdx.x; i < end; i += PAIR * FOUR * BLOCK) {
+        struct four v[PAIR];
+        for (uint32_t h = 0; h < PAIR; h++) {
+            v[h] = of.from.four(i + h * FOUR * BLOCK, end, of.wide);
         }
-        for (uint32_t j = 0; j < FOUR && i + j * BLOCK < strip.end; j++) {
-            const uint32_t bits = __float_as_uint(v[j]), key = is_random ? keys[j] : bits << 1;
-            largest = max(largest, bits & 0x7fffffffU);
-            atomicAdd(&counts[key >> (32 - DIGIT)], 1U);
+        for (uint32_t h = 0; h < PAIR; h++) {
+            const uint32_t first = i + h * FOUR * BLOCK;
+            uint32_t keys[FOUR];
+            if (of.words) {
+                of.load(first, end, keys);
+            }
+            for (uint32_t j = 0; j < FOUR; j++) {
+                const uint32_t bits = __float_as_uint(v[h].v[j]);
+                const uint32_t key = of.words ? keys[j] : bits << 1;
+                largest = max(largest, bits & 0x7fffffffU); /* beyond the end: 0 */
+                if (first + j < end) {
+                    atomicAdd(&counts[key >> (32 - DIGIT)], 1U);
+                }
+            }
         }
     }
     look_at(p, strip.choice.number, largest);
     tell_counts(counts, tally_of(p, strip.tally)->counts[0]);
 }
 
-/* Keys i, i + 32, … of the tensor, PICK_EACH of them. */
-static __device__ inline void load_keys(const struct source &from, const uint32_t *words,
-                                        uint32_t i, uint32_t end, uint32_t keys[PICK_EACH]) {
-    for (uint32_t j = 0; j < PICK_EACH; j += FOUR) {
-        if (words) {
-            load_apart<32>(words, i + 32 * j, end, keys + j);
-        } else {
-            float v[FOUR];
-            from.load<32>(i + 32 * j, end, v);
-            for (uint32_t k = 0; k < FOUR; k++) {
-                keys[j + k] = __float_as_uint(v[k]) << 1;
-            }
-        }
-    }
-}
-
-static __global__ void __launch_bounds__(BLOCK)
+/* A warp has PAIR times 128 neighbours, a lane four of each 128. */
+static __global__ void __launch_bounds__(BLOCK, 5)
     long_second(__grid_constant__ const struct choices all,
                 __grid_constant__ const struct packing p, nodes<const float> rows) {
+    enum { WARP = 32 * FOUR, CHUNK = PAIR * FOUR * BLOCK };
     __shared__ struct pick_room room;
     const struct strip_place strip = strip_of(all);
-    const struct source from = source_of(p, rows, strip.choice.offset);
-    const uint32_t *words = NULL;
-    if (p.select == OCT_SELECT_RANDOM) {
-        words = (const uint32_t *)(room_of(p) + p.words_at) + strip.choice.offset;
-    }
+    const struct long_keys of = long_keys_of(p, rows, strip.choice.offset);
     struct tally *tally = tally_of(p, strip.tally);
     const struct bound at = bound_after(0, tally, strip, &room);
-    const uint32_t lane = threadIdx.x % 32, below = (1U << lane) - 1, most = list_most(strip);
+    const uint32_t lane = threadIdx.x % 32, most = list_most(strip), end = strip.end;
     uint32_t *list = list_of(p, strip), n_listed = 0;
     clear_counts(room.counts);
-    for (uint32_t chunk = strip.begin; chunk < strip.end; chunk += BLOCK * PICK_EACH) {
-        const uint32_t first = chunk + threadIdx.x / 32 * (32 * PICK_EACH) + lane;
-        uint32_t keys[PICK_EACH], wanted[PICK_EACH], count = 0, before[2];
-        load_keys(from, words, first, strip.end, keys);
-        for (uint32_t j = 0; j < PICK_EACH; j++) {
-            const int is_there = first + 32 * j < strip.end;
-            wanted[j] = __ballot_sync(0xffffffffU, is_there && keys[j] >= at.bound);
-            count += (uint32_t)__popc(wanted[j]);
-            if (is_there && keys[j] >> 21 == at.bound >> 21) {
-                atomicAdd(&room.counts[keys[j] >> 10 & (DIGITS - 1)], 1U);
+    for (uint32_t chunk = strip.begin; chunk < end; chunk += CHUNK) {
+        const uint32_t first = chunk + threadIdx.x / 32 * (PAIR * WARP) + FOUR * lane;
+        uint32_t keys[PAIR][FOUR], wanted = 0, before[2]; /* wanted: a bit each */
+        for (uint32_t h = 0; h < PAIR; h++) {
+            of.load(first + h * WARP, end, keys[h]);
+        }
+        for (uint32_t h = 0; h < PAIR; h++) {
+            for (uint32_t j = 0; j < FOUR; j++) {
+                const uint32_t is_wanted = keys[h][j] >= at.bound && first + h * WARP + j < end;
+                wanted |= is_wanted << (h * FOUR + j);
             }
         }
-        scan_warps(count, room.warps, before);
-        uint32_t place = n_listed + before[0];
-        for (uint32_t j = 0; j < PICK_EACH; j++) {
-            const uint32_t own = place + (uint32_t)__popc(wanted[j] & below);
-            if (wanted[j] >> lane & 1 && own < most) {
-                list[own] = first + 32 * j;
-                list[most + own] = keys[j];
+        /* at most 128 of either half: 16 bits are enough */
+        const uint32_t own = (uint32_t)(__popc(wanted & 15U) | __popc(wanted >> 4) << 16);
+        uint32_t sum = own;
+        for (int d = 1; d < 32; d *= 2) {
+            const uint32_t other = __shfl_up_sync(0xffffffffU, sum, (unsigned)d);
+            sum += (int)lane >= d ? other : 0;
+        }
+        const uint32_t both = __shfl_sync(0xffffffffU, sum, 31);
+        scan_warps((both & 0xffffU) + (both >> 16), room.warps, before);
+        uint32_t place = n_listed + before[0] + ((sum - own) & 0xffffU);
+        const uint32_t later = n_listed + before[0] + (both & 0xffffU) + ((sum - own) >> 16);
+        for (uint32_t h = 0; h < PAIR; h++, place = later) {
+            for (uint32_t j = 0; j < FOUR; j++) {
+                const uint32_t key = keys[h][j];
+                if (wanted >> (h * FOUR + j) & 1U) {
+                    if (place < most) {
+                        list[place] = first + h * WARP + j;
+                        list[most + place] = key;
+                    }
+                    if (key >> 21 == at.bound >> 21) {
+                        atomicAdd(&room.counts[key >> 10 & (DIGITS - 1)], 1U);
+                    }
+                    place++;
+                }
             }
-            place += (uint32_t)__popc(wanted[j]);
         }
         n_listed += before[1];
     }
     tell_counts(room.counts, tally->counts[1]); /* all have written their part of the list */
     const int fits = n_listed <= most;
     for (uint32_t i = strip.begin + threadIdx.x; !fits && i < strip.end; i += BLOCK) {
-        list[i - strip.begin] = words ? words[i] : __float_as_uint(from.at(i)) << 1;
+        list[i - strip.begin] = of.words ? of.words[i] : __float_as_uint(of.from.at(i)) << 1;
     }
     if (threadIdx.x == 0) {
         strips_of(p)[strip.number].listed = fits ? n_listed : NOT_LISTED;
