@@ -40,9 +40,10 @@ struct peak {
 /* select.cu: plans a node's scratch, all of it but where `room` is; `has_base`: what is packed is a
  * difference. And writes what packets keep, index and values; with S8 the values as they are to scratch,
  * with each tensor's peak. Without S8 memory gets what was kept. */
-void oct__cuda_plan_selection(const struct oct__packet_form *form, int has_base, struct packing *p);
-void oct__cuda_select(const struct oct__lane *lane, const struct oct__args *args,
-                      const struct packing *p);
+extern "C" void oct__cuda_plan_selection(const struct oct__packet_form *form, int has_base,
+                                         struct packing *p);
+extern "C" void oct__cuda_select(const struct oct__lane *lane, const struct oct__args *args,
+                                 const struct packing *p);
 
 static inline size_t whole_lines(size_t bytes) {
     return (bytes + 63) / 64 * 64;

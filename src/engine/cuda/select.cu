@@ -111,8 +111,8 @@ struct strip {
 
 /* Of a node: [row - base of short tensors, lists of long ones][random word of each element of the row]
  * [kept values][peak of each tensor][tallies][strips]. */
-void oct__cuda_plan_selection(const struct oct__packet_form *form, int has_base,
-                              struct packing *p) {
+extern "C" void oct__cuda_plan_selection(const struct oct__packet_form *form, int has_base,
+                                         struct packing *p) {
     const size_t row_bytes = whole_lines(form->n_elements * sizeof(float));
     size_t n_long = 0, n_strips = 0;
     for (size_t i = 0; i < form->n_parts; i++) {
@@ -703,8 +703,8 @@ static void select_long(const struct oct__lane *lane, const struct oct__args *ar
     launch_kernel(long_take, strips, BLOCK, 0, stream, *all, *p, rows, nodes_of<char>(&args->t[2]));
 }
 
-void oct__cuda_select(const struct oct__lane *lane, const struct oct__args *args,
-                      const struct packing *p) {
+extern "C" void oct__cuda_select(const struct oct__lane *lane, const struct oct__args *args,
+                                 const struct packing *p) {
     struct choices longs = {}, shorts = {};
     while (next_choices(args->attr.packet.form, 1, &longs)) {
         select_long(lane, args, p, &longs);
