@@ -30,10 +30,10 @@ static oct_status cuda_prepare(struct oct__engine *engine, enum oct__op op,
                                const struct oct__lane_form *form, const struct oct__args *args,
                                struct oct__plan *plan) {
     static oct__cuda_scratch_fn *const groups[] = {
-        oct__cuda_simple_scratch,     oct__cuda_packet_scratch,  oct__cuda_norm_scratch,
-        oct__cuda_range_scratch,      oct__cuda_quant_scratch,   oct__cuda_params_scratch,
-        oct__cuda_quant_grad_scratch, oct__cuda_norm_u8_scratch, oct__cuda_wgrad_f32_scratch,
-        oct__cuda_wgrad_u8_scratch,   oct__cuda_rows_scratch,
+        oct__cuda_simple_scratch,  oct__cuda_packet_scratch,    oct__cuda_norm_scratch,
+        oct__cuda_range_scratch,   oct__cuda_quant_scratch,     oct__cuda_params_scratch,
+        oct__cuda_norm_u8_scratch, oct__cuda_wgrad_f32_scratch, oct__cuda_wgrad_u8_scratch,
+        oct__cuda_rows_scratch,
     };
     (void)engine;
     for (size_t i = 0; i < OCT_COUNT_OF(groups); i++) {

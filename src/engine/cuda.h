@@ -49,6 +49,14 @@ struct oct__cuda_fetch {
 
 enum { OCT_CUDA_FETCHES = 16 };
 
+/* Where blocks of one launch wait for others, one for each node: cuda/quant_turns.cuh. */
+struct oct__cuda_meeting {
+    uint64_t told; /* 0: nothing yet */
+    uint32_t arrived, left, peak, spare[3];
+};
+
+enum { OCT_CUDA_MEETINGS = 1024 };
+
 struct oct__cuda_engine {
     struct oct__engine engine; /* first, so that a pointer to one is a pointer to the other */
     struct CUstream_st *stream;
@@ -60,6 +68,7 @@ struct oct__cuda_engine {
     struct oct__cuda_fetch fetches[OCT_CUDA_FETCHES];
     int n_fetches;
     struct oct__cuda_now *now, now_there; /* on the device; what is there */
+    struct oct__cuda_meeting *meetings;   /* on the device; zero between launches */
     struct oct__cuda_graph *graphs;       /* cuda_graph.c */
     uint64_t n_begun;                     /* pieces so far */
     struct CUevent_st **stamps;           /* cuda_clock.c: made when they are first used */
@@ -137,7 +146,7 @@ typedef size_t oct__cuda_scratch_fn(enum oct__op op, const struct oct__lane_form
                                     const struct oct__args *args);
 oct__cuda_scratch_fn oct__cuda_simple_scratch, oct__cuda_packet_scratch, oct__cuda_norm_scratch,
     oct__cuda_range_scratch, oct__cuda_quant_scratch, oct__cuda_params_scratch,
-    oct__cuda_quant_grad_scratch, oct__cuda_norm_u8_scratch, oct__cuda_wgrad_f32_scratch,
-    oct__cuda_wgrad_u8_scratch, oct__cuda_rows_scratch;
+    oct__cuda_norm_u8_scratch, oct__cuda_wgrad_f32_scratch, oct__cuda_wgrad_u8_scratch,
+    oct__cuda_rows_scratch;
 
 #endif

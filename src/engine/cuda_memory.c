@@ -236,6 +236,13 @@ oct_status oct__cuda_memory_open(struct oct__cuda_engine *cuda) {
     if (error == cudaSuccess) {
         error = cudaMemsetAsync(cuda->now, 0, sizeof *cuda->now, cuda->stream);
     }
+    const size_t meetings = OCT_CUDA_MEETINGS * sizeof *cuda->meetings;
+    if (error == cudaSuccess) {
+        error = cudaMalloc((void **)&cuda->meetings, meetings);
+    }
+    if (error == cudaSuccess) {
+        error = cudaMemsetAsync(cuda->meetings, 0, meetings, cuda->stream);
+    }
     if (error == cudaSuccess) {
         error = cudaEventCreateWithFlags(&cuda->arrived, cudaEventDisableTiming);
     }
@@ -256,6 +263,7 @@ oct_status oct__cuda_memory_open(struct oct__cuda_engine *cuda) {
 
 void oct__cuda_memory_close(struct oct__cuda_engine *cuda) {
     (void)cudaFree(cuda->now);
+    (void)cudaFree(cuda->meetings);
     (void)cudaFreeHost(cuda->fault);
     (void)cudaFreeHost(cuda->outgoing);
     (void)cudaFreeHost(cuda->incoming);

@@ -9,6 +9,7 @@
 #define OCT_ENGINE_CUDA_LAUNCH_CUH
 
 #include <cuda_runtime.h>
+#include <stdint.h>
 
 /* T, where it shall not be deduced: arguments are converted to what the kernel asks for. */
 template <typename T> struct as_is { typedef T type; };
@@ -23,6 +24,20 @@ static inline void launch_kernel(void (*kernel)(T...), dim3 grid, unsigned block
 template <typename T> static __device__ inline T *dynamic_shared() {
     extern __shared__ __align__(16) unsigned char dynamic_bytes[];
     return (T *)dynamic_bytes;
+}
+
+/* The block's place in the order in which blocks of a grid of one dimension begin. */
+static __device__ inline uint32_t block_turn() {
+    return blockIdx.x;
+}
+
+/* What the word becomes, once a block that began earlier has written it: something else than 0. */
+static __device__ inline uint64_t wait_for(const uint64_t *word) {
+    uint64_t told;
+    do {
+        told = *(const volatile uint64_t *)word;
+    } while (told == 0);
+    return told;
 }
 
 #endif

@@ -266,6 +266,16 @@ static __device__ inline extremes block_extremes(extremes e, extremes room[32]) 
     return e;
 }
 
+/* The same of a block of BLOCK threads, for its first warp alone: with one barrier, and less to read. */
+static __device__ inline extremes first_warp_extremes(extremes e, extremes room[BLOCK / 32]) {
+    e = warp_extremes(e);
+    if (threadIdx.x % 32 == 0) {
+        room[threadIdx.x / 32] = e;
+    }
+    __syncthreads();
+    return threadIdx.x < 32 ? warp_extremes(room[threadIdx.x % (BLOCK / 32)]) : e;
+}
+
 /* A magnitude's bits, of which the largest is the largest magnitude, NaN above infinity. */
 static __device__ inline uint32_t magnitude(float x) {
     return __float_as_uint(x) & 0x7fffffffU;
@@ -288,6 +298,16 @@ static __device__ inline uint32_t block_max(uint32_t value, uint32_t room[32]) {
         value = max(value, room[w]);
     }
     return value;
+}
+
+static __device__ inline uint32_t first_warp_max(uint32_t value, uint32_t room[BLOCK / 32]) {
+    value = __reduce_max_sync(ALL_LANES, value);
+    if (threadIdx.x % 32 == 0) {
+        room[threadIdx.x / 32] = value;
+    }
+    __syncthreads();
+    return threadIdx.x < 32 ? __reduce_max_sync(ALL_LANES, room[threadIdx.x % (BLOCK / 32)])
+                            : value;
 }
 
 /* --- vectors ---------------------------------------------------------------------------------- */

@@ -11,10 +11,11 @@
  * looked at where a thread's four runs are loaded: one branch, the same for the whole launch. The
  * sums that nearly all of a network's gradients are have kernels of their own, without it.
  *
- * A scale for the tensor takes two launches, the first of which leaves peaks of pieces in scratch,
- * [node][block]. With a scale for each sample a block has one to itself, and one launch does both.
+ * A scale for the tensor takes two passes in one launch (quant_turns.cuh): blocks find peaks, the last
+ * of a node's tells by what to multiply, blocks write bytes. With a scale for each sample a block has
+ * one to itself and does both.
  */
-#include "engine/cuda/quant.cuh"
+#include "engine/cuda/quant_turns.cuh"
 
 /* Operands of GRAD_JOIN and GRAD_QUANTIZE; those from the scale of w on are GRAD_QUANTIZE's. */
 enum { PART_A, SCALE_A, PART_B, SCALE_B, BYTES, GRID, SCALE_W, Q, SCALE_Q };
@@ -361,6 +362,13 @@ static __device__ inline float gradient_scale(const weight_scale &w, int node, u
     return oct__symmetric_scale(w.n_scales == 1 ? size * *w.at.of(node) : size);
 }
 
+/* What a gradient of this scale is multiplied with; where channels have scales of their own, what those
+ * are multiplied with. */
+static __device__ inline float gradient_factor(const weight_scale &w, int node, float scale) {
+    const float inverse = oct__symmetric_inverse(scale);
+    return w.n_scales == 1 ? *w.at.of(node) * inverse : inverse;
+}
+
 /* Where bytes go, and what names their random bits. `turn`: 128 for excess 128, 0 for s8. */
 struct byte_sink {
     nodes<uint8_t> q;
@@ -370,20 +378,17 @@ struct byte_sink {
 
 template <int HOW>
 static __device__ inline void write_runs(const byte_sink &to, const weight_scale &w, int node,
-                                         uint32_t e, span within, bool is_wide, float scale,
+                                         uint32_t e, span within, bool is_wide, float factor,
                                          run_set &y) {
     const struct oct__stream stream = to.chance.of(node);
-    const float inverse = oct__symmetric_inverse(scale);
-    const float factor = w.n_scales == 0   ? inverse
-                         : w.n_scales == 1 ? *w.at.of(node) * inverse
-                                           : 1.0F;
     const uint32_t block = e / TILE * 16U + e % RUN_STEP / 2U;
     uint8_t *q = to.q.of(node);
     uint32_t low[4], high[4];
     oct__philox(&stream, OCT_PHILOX_FEW_ROUNDS, block, low);
     oct__philox(&stream, OCT_PHILOX_FEW_ROUNDS, block + 1, high);
     if (HOW == ANY && w.n_scales > 1) {
-        scale_channels(w, node, e, inverse, y);
+        scale_channels(w, node, e, factor, y);
+        factor = 1.0F;
     }
 #pragma unroll
     for (int r = 0; r < RUNS; r++) {
@@ -456,45 +461,60 @@ static __device__ inline uint32_t settle_peak(const parts &all, int node, uint32
     }
 }
 
+/* The largest magnitude of a block's tiles, and of a node's when it is the last. */
 template <int HOW>
-static __global__ void __launch_bounds__(BLOCK, HOW == ANY    ? 3
-                                                : HOW <= SUMS ? 8
-                                                              : 5)
-    find_peaks(parts all, weight_scale w, uint32_t *found) {
-    __shared__ uint32_t room[32];
-    const int node = (int)blockIdx.y;
+static __device__ inline void find_peak(const parts &all, const weight_scale &w, const turns &order,
+                                        const turn &t, const nodes<float> &scales) {
+    __shared__ uint32_t room[BLOCK / 32];
     const span within = {0, all.count};
     uint32_t peak = 0;
-    for (uint32_t tile = blockIdx.x * BLOCK_TILES; tile * TILE < all.count;
-         tile += gridDim.x * BLOCK_TILES) {
-        const uint32_t own = typed_peak<HOW>(all, w, node, first_run(tile), within);
+    for (uint32_t tile = t.part * BLOCK_TILES; tile * TILE < all.count;
+         tile += order.parts * BLOCK_TILES) {
+        const uint32_t own = typed_peak<HOW>(all, w, t.node, first_run(tile), within);
         peak = HOW == HALVES ? __vmaxu2(peak, own) : max(peak, own);
     }
-    peak = block_max(settle_peak<HOW>(all, node, peak), room);
+    peak = first_warp_max(settle_peak<HOW>(all, t.node, peak), room);
     if (threadIdx.x == 0) {
-        found[(size_t)node * gridDim.x + blockIdx.x] = peak;
+        atomicMax(&t.meet->peak, peak);
+        if (is_last_to_find(order, t)) {
+            peak = *(volatile uint32_t *)&t.meet->peak;
+            const float scale = gradient_scale(w, t.node, peak);
+            *scales.of(t.node) = scale;
+            tell(t, __float_as_uint(gradient_factor(w, t.node, scale)), 1);
+        }
     }
 }
 
+/* The values are loaded before the factor is waited for. */
 template <int HOW>
-static __global__ void __launch_bounds__(BLOCK, 4)
-    write_gradient(parts all, weight_scale w, const uint32_t *found, int n_found, byte_sink to,
-                   nodes<float> scales) {
-    __shared__ uint32_t room[32];
-    const int node = (int)blockIdx.y;
-    const uint32_t e = first_run(blockIdx.x * BLOCK_TILES);
+static __global__ void __launch_bounds__(BLOCK, HOW == ANY ? 3 : 4)
+    quantize_gradient(parts all, weight_scale w, turns order, byte_sink to, nodes<float> scales) {
+    __shared__ uint32_t told;
+    const turn t = order.at(block_turn());
+    if (t.is_find) {
+        find_peak<HOW>(all, w, order, t, scales);
+        return;
+    }
     const span within = {0, all.count};
+    uint32_t tile = t.part * BLOCK_TILES;
     run_set y;
-    uint32_t peak = 0;
-    join_typed<HOW>(all, node, e, within, y);
-    for (int i = (int)threadIdx.x; i < n_found; i += BLOCK) {
-        peak = max(peak, found[(size_t)node * (size_t)n_found + (size_t)i]);
+    join_typed<HOW>(all, t.node, first_run(tile), within, y);
+    if (threadIdx.x == 0) {
+        told = (uint32_t)hear(t);
     }
-    const float scale = gradient_scale(w, node, block_max(peak, room));
-    if (blockIdx.x == 0 && threadIdx.x == 0) {
-        *scales.of(node) = scale;
+    __syncthreads();
+    const float factor = __uint_as_float(told);
+    for (;;) {
+        write_runs<HOW>(to, w, t.node, first_run(tile), within, all.is_wide, factor, y);
+        tile += order.parts * BLOCK_TILES;
+        if (tile * TILE >= all.count) {
+            break;
+        }
+        join_typed<HOW>(all, t.node, first_run(tile), within, y);
     }
-    write_runs<HOW>(to, w, node, e, within, all.is_wide, scale, y);
+    if (threadIdx.x == 0) {
+        leave(order, t);
+    }
 }
 
 /* A block a sample: its tiles twice, the second time from the cache. */
@@ -514,29 +534,27 @@ static __global__ void __launch_bounds__(SAMPLE_BLOCK)
     if (threadIdx.x == 0) {
         scales.of(node)[blockIdx.x] = scale;
     }
+    const float factor = gradient_factor(w, node, scale);
     for (uint32_t tile = first; tile * TILE < within.end; tile += SAMPLE_TILES) {
         run_set y;
         join_runs(all, node, first_run(tile), within, y);
-        write_runs<ANY>(to, w, node, first_run(tile), within, all.is_wide, scale, y);
+        write_runs<ANY>(to, w, node, first_run(tile), within, all.is_wide, factor, y);
     }
 }
 
-/* Blocks that look for peaks: every block of the next launch folds what they find. */
-static int peak_blocks(const struct oct__args *args) {
-    const int all = divided_up(oct__tensor_count(&args->t[PART_A]), BLOCK_ELEMENTS);
-    return all < 1024 ? all : 1024;
+/* Blocks of a pass over a node; beyond so many they come round again. */
+static int blocks_of(const parts &all) {
+    const int blocks = divided_up(all.count, BLOCK_ELEMENTS);
+    return blocks < 1024 ? blocks : 1024;
 }
 
 template <int HOW>
 static void launch_quantizer(const struct oct__lane *lane, const parts &all, const weight_scale &w,
-                             int n_found, const byte_sink &to, const nodes<float> &scales) {
-    const unsigned n_nodes = (unsigned)lane->form.n_nodes;
-    const dim3 grid((unsigned)divided_up(all.count, BLOCK_ELEMENTS), n_nodes);
-    uint32_t *found = (uint32_t *)lane->shared_scratch;
-    launch_kernel(find_peaks<HOW>, dim3((unsigned)n_found, n_nodes), BLOCK, 0, stream_of(lane), all,
-                  w, found);
-    launch_kernel(write_gradient<HOW>, grid, BLOCK, 0, stream_of(lane), all, w, found, n_found, to,
-                  scales);
+                             const byte_sink &to, const nodes<float> &scales) {
+    in_turns(lane, blocks_of(all), [&](const turns &order, unsigned n_blocks) {
+        launch_kernel(quantize_gradient<HOW>, n_blocks, BLOCK, 0, stream_of(lane), all, w, order,
+                      to, scales);
+    });
 }
 
 oct_status oct__cuda_grad_quantize(const struct oct__lane *lane, const struct oct__args *args) {
@@ -556,19 +574,12 @@ oct_status oct__cuda_grad_quantize(const struct oct__lane *lane, const struct oc
         return oct__cuda_launched("grad_quantize");
     }
     static void (*const launch[])(const struct oct__lane *, const parts &, const weight_scale &,
-                                  int, const byte_sink &, const nodes<float> &) = {
+                                  const byte_sink &, const nodes<float> &) = {
         launch_quantizer<ANY>, launch_quantizer<HALVES>, launch_quantizer<SUMS>,
         launch_quantizer<SUMS_AND_BYTES>, launch_quantizer<SUMS_AND_SUMS>};
     const enum joining how = joining_of(&all, w.n_scales);
-    launch[how](lane, all, w, peak_blocks(args), to, scales);
+    launch[how](lane, all, w, to, scales);
     return oct__cuda_launched("grad_quantize");
-}
-
-size_t oct__cuda_quant_grad_scratch(enum oct__op op, const struct oct__lane_form *form,
-                                    const struct oct__args *args) {
-    return op == OCT_OP_GRAD_QUANTIZE
-               ? (size_t)form->n_nodes * (size_t)peak_blocks(args) * sizeof(uint32_t)
-               : 0;
 }
 
 /* --- masks ------------------------------------------------------------------------------------ */

@@ -171,6 +171,16 @@ template <typename T> static inline T atomicMax(T *at, typename emu_same<T>::typ
     return old;
 }
 
+/* One more, and after `last` 0. */
+static inline unsigned atomicInc(unsigned *at, unsigned last) {
+    const unsigned old = *at;
+    *at = old >= last ? 0 : old + 1;
+    return old;
+}
+
+static inline void __threadfence() {
+}
+
 template <typename T>
 static inline T atomicCAS(T *at, typename emu_same<T>::type expected,
                           typename emu_same<T>::type x) {

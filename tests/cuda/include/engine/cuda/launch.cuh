@@ -28,4 +28,16 @@ template <typename T> static inline T *dynamic_shared() {
     return (T *)emu_dynamic_shared();
 }
 
+/* Blocks run one after another, from the last to the first. */
+static inline uint32_t block_turn() {
+    return gridDim.x - 1 - blockIdx.x;
+}
+
+static inline uint64_t wait_for(const uint64_t *word) {
+    if (*word == 0) {
+        emu_fail("block %u waits for one that begins later", blockIdx.x);
+    }
+    return *word;
+}
+
 #endif
