@@ -2,23 +2,26 @@
 /* quant.cu - values to bytes and back on a GPU: quantizers, sums of products and of values.
  *
  * A quantizer's kernels are written once, for values of any source: floats, a product's sums, two
- * tensors of bytes. Each source is read twice, for the extremes and for the bytes; what a launch
- * reads again lies in the second-level cache.
+ * tensors of bytes. Each source is read twice, for the extremes and for the bytes, by blocks of one
+ * launch (quant_turns.cuh); a running range needs the second pass alone.
  *
  *     scratch: [node][sample][piece] extremes
  *
- * A thread reads four neighbours at a time where tensors are aligned and channels are a multiple of
- * four, else one.
+ * A thread reads 16 bytes at a time where tensors are aligned and samples long enough: four neighbours,
+ * or sixteen of bytes. Else it reads four bytes, or one element.
  */
-#include "engine/cuda/quant.cuh"
+#include "engine/cuda/quant_turns.cuh"
 
-/* Units (four elements, or one) of a thread of the kernels that go through a tensor once. */
+/* Units (four elements, or one) of a thread of the kernels that go through a tensor once, and of any
+ * number of elements. */
 enum { UNITS = 4 };
+#define UNITS_OF(WIDE) ((WIDE) > 4 ? 1 : (int)UNITS)
 
 /* --- sources ---------------------------------------------------------------------------------- */
 
 struct float_source {
     static constexpr bool has_integers = false;
+    static constexpr bool may_be_tame = false;
     nodes<const float> x;
 
     struct view {
@@ -39,6 +42,7 @@ struct float_source {
 
 struct byte_source {
     static constexpr bool has_integers = false;
+    static constexpr bool may_be_tame = false;
     nodes<const uint8_t> q;
     nodes<const struct oct__grid> grid;
 
@@ -50,7 +54,10 @@ struct byte_source {
             return grid.real(q[e]);
         }
         __device__ void four(uint32_t e, float y[4]) const {
-            lift_bytes(load_word(q + e), y);
+            of_word(load_word(q + e), y);
+        }
+        __device__ void of_word(uint32_t word, float y[4]) const {
+            lift_bytes(word, y);
             for (int i = 0; i < 4; i++) {
                 y[i] = grid.lifted(y[i]);
             }
@@ -65,6 +72,7 @@ struct byte_source {
 /* a + b */
 struct pair_source {
     static constexpr bool has_integers = false;
+    static constexpr bool may_be_tame = true;
     byte_source a, b;
 
     struct view {
@@ -81,6 +89,23 @@ struct pair_source {
                 y[i] = y[i] + other[i];
             }
         }
+        __device__ void sixteen(uint32_t e, float y[16]) const {
+            const uint4 x = *(const uint4 *)(a.q + e), z = *(const uint4 *)(b.q + e);
+            const uint32_t of_a[4] = {x.x, x.y, x.z, x.w}, of_b[4] = {z.x, z.y, z.z, z.w};
+#pragma unroll
+            for (int w = 0; w < 4; w++) {
+                float other[4];
+                a.of_word(of_a[w], y + 4 * w);
+                b.of_word(of_b[w], other);
+                for (int i = 0; i < 4; i++) {
+                    y[4 * w + i] = y[4 * w + i] + other[i];
+                }
+            }
+        }
+        /* Whether no value can be a NaN: 255 times these is far from infinity. */
+        __device__ bool is_tame() const {
+            return fabsf(a.grid.scale) < 1e30F && fabsf(b.grid.scale) < 1e30F;
+        }
     };
     __device__ view of(int node) const {
         const view at = {a.of(node), b.of(node)};
@@ -91,6 +116,7 @@ struct pair_source {
 /* m * sum with one m for all channels; it grows with the sum, and so the sum's extremes will do. */
 struct sum_source {
     static constexpr bool has_integers = true;
+    static constexpr bool may_be_tame = false;
     nodes<const int32_t> sums;
     nodes<const struct oct__grid> grid;
     nodes<const float> scale;
@@ -102,14 +128,25 @@ struct sum_source {
         __device__ float one(uint32_t e) const {
             return m * (float)sums[e];
         }
-        template <int WIDE> __device__ void add_integers(uint32_t e, extremes &ends) const {
-            if constexpr (WIDE == 4) {
-                const int4 s = *(const int4 *)(sums + e);
-                ends.lo = min(min(ends.lo, s.x), min(min(s.y, s.z), s.w));
-                ends.hi = max(max(ends.hi, s.x), max(max(s.y, s.z), s.w));
-            } else {
-                ends.lo = min(ends.lo, sums[e]);
-                ends.hi = max(ends.hi, sums[e]);
+        /* Of as many units as lie before the end; the first does. */
+        template <int WIDE, int COUNT>
+        __device__ void add_integers(uint32_t base, uint32_t end, extremes &ends) const {
+            int s[COUNT][WIDE];
+#pragma unroll
+            for (int u = 0; u < COUNT; u++) {
+                const uint32_t next = base + (uint32_t)u * (BLOCK * WIDE);
+                const uint32_t e = next < end ? next : base;
+                if constexpr (WIDE == 4) {
+                    const int4 four = *(const int4 *)(sums + e);
+                    s[u][0] = four.x, s[u][1] = four.y, s[u][2] = four.z, s[u][3] = four.w;
+                } else {
+                    s[u][0] = sums[e];
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < COUNT * WIDE; i++) {
+                ends.lo = min(ends.lo, s[i / WIDE][i % WIDE]);
+                ends.hi = max(ends.hi, s[i / WIDE][i % WIDE]);
             }
         }
         __device__ extremes of_integers(extremes ends) const {
@@ -132,6 +169,7 @@ struct sum_source {
 /* m[c] * sum + bias[c] */
 struct column_source {
     static constexpr bool has_integers = false;
+    static constexpr bool may_be_tame = false;
     nodes<const int32_t> sums;
     nodes<const struct oct__grid> grid;
     nodes<const float> scale, bias;
@@ -170,7 +208,9 @@ struct column_source {
 
 template <int WIDE, typename View>
 static __device__ inline void load(const View &view, uint32_t e, float x[WIDE]) {
-    if constexpr (WIDE == 4) {
+    if constexpr (WIDE == 16) {
+        view.sixteen(e, x);
+    } else if constexpr (WIDE == 4) {
         view.four(e, x);
     } else {
         x[0] = view.one(e);
@@ -183,50 +223,72 @@ static __device__ inline void load(const View &view, uint32_t e, float x[WIDE]) 
 struct cut {
     uint32_t count, sample, each;
     int pieces;
+    divider by_pieces;
+};
+
+/* The elements of a piece. */
+struct piece {
+    uint32_t begin, end;
 };
 
 enum { PIECE = 4096, FOLDED_MOST = 1024 };
 
-/* Pieces give a launch enough blocks; but each block of the next one folds all of a node's. */
+/* Pieces give a launch enough blocks; but one block folds all of a node's. */
 static cut cut_of(const struct oct__tensor *x) {
-    cut all = {count_of(x), sample_of(x), 0, 1};
+    cut all = {count_of(x), sample_of(x), 0, 1, {}};
     const int most = FOLDED_MOST / x->n > 1 ? FOLDED_MOST / x->n : 1;
     const int wanted = divided_up(all.sample, PIECE);
     all.each = (uint32_t)divided_up(all.sample, (size_t)(wanted < most ? wanted : most));
-    all.each = (all.each + 3) / 4 * 4;
+    all.each = (all.each + 15) / 16 * 16;
     all.pieces = divided_up(all.sample, all.each);
+    all.by_pieces = divider_of(all.pieces);
     return all;
 }
 
-template <typename Source, int WIDE>
-static __global__ void __launch_bounds__(BLOCK)
-    find_extremes(Source source, cut all, extremes *found) {
-    __shared__ extremes room[32];
-    const int node = (int)blockIdx.y;
-    const uint32_t sample = blockIdx.x / (uint32_t)all.pieces;
-    const uint32_t first = blockIdx.x % (uint32_t)all.pieces * all.each;
-    const uint32_t base = sample * all.sample, end = base + min(first + all.each, all.sample);
-    const auto view = source.of(node);
+static __device__ inline piece piece_of(const cut &all, uint32_t number) {
+    const uint32_t sample = all.by_pieces.quotient(number);
+    const uint32_t first = all.by_pieces.rest(number) * all.each, base = sample * all.sample;
+    const piece p = {base + first, base + min(first + all.each, all.sample)};
+    return p;
+}
+
+/* A thread's part of a piece's extremes. The values of a turn are all loaded before the first of them is
+ * looked at. */
+template <typename Source, int WIDE, typename View>
+static __device__ inline extremes extremes_of(const View &view, piece p) {
+    constexpr int units = UNITS_OF(WIDE);
     extremes ends = no_extremes();
-#pragma unroll 4
-    for (uint32_t e = base + first + threadIdx.x * WIDE; e < end; e += BLOCK * WIDE) {
+    float lo = INFINITY, hi = -INFINITY;
+    bool is_tame = false;
+    if constexpr (Source::may_be_tame) {
+        is_tame = view.is_tame();
+    }
+    for (uint32_t base = p.begin + threadIdx.x * WIDE; base < p.end; base += BLOCK * WIDE * units) {
         if constexpr (Source::has_integers) {
-            view.template add_integers<WIDE>(e, ends);
+            view.template add_integers<WIDE, units>(base, p.end, ends);
         } else {
-            float x[WIDE];
-            load<WIDE>(view, e, x);
-            for (int i = 0; i < WIDE; i++) {
-                ends.add(x[i]);
+            float x[units][WIDE];
+#pragma unroll
+            for (int u = 0; u < units; u++) { /* what is beyond the end is the first once more */
+                const uint32_t e = base + (uint32_t)u * (BLOCK * WIDE);
+                load<WIDE>(view, e < p.end ? e : base, x[u]);
+            }
+#pragma unroll
+            for (int i = 0; i < units * WIDE; i++) {
+                if (is_tame) {
+                    lo = fminf(lo, x[i / WIDE][i % WIDE]);
+                    hi = fmaxf(hi, x[i / WIDE][i % WIDE]);
+                } else {
+                    ends.add(x[i / WIDE][i % WIDE]);
+                }
             }
         }
     }
-    ends = block_extremes(ends, room);
-    if constexpr (Source::has_integers) {
-        ends = view.of_integers(ends);
+    if (is_tame) {
+        ends.lo = oct__float_order(lo);
+        ends.hi = oct__float_order(hi);
     }
-    if (threadIdx.x == 0) {
-        found[(size_t)node * gridDim.x + blockIdx.x] = ends;
-    }
+    return ends;
 }
 
 /* Samples' extremes from those of their pieces: eight lanes a sample. */
@@ -250,63 +312,175 @@ static __device__ inline void fold_pieces(const extremes *found, int pieces, int
     }
 }
 
-/* The values are loaded before the extremes are folded: one wait for memory, not two. */
-template <typename Source, int WIDE, bool CHANCE>
-static __global__ void __launch_bounds__(BLOCK, CHANCE ? 3 : 4)
-    write_bytes(Source source, cut all, const extremes *found, grid_rule rule, nodes<uint8_t> to,
-                struct chance chance) {
-    __shared__ fold_room room;
-    const int node = (int)blockIdx.y;
-    const uint32_t base = (blockIdx.x * (BLOCK * UNITS) + threadIdx.x) * WIDE;
-    const auto view = source.of(node);
-    float x[UNITS][WIDE];
+/* What a quantizer that knows its grid needs of it. */
+struct steps {
+    float inverse;
+    borders b;
+    float zero;
+};
+
+static __device__ inline steps steps_of(float inverse, float zero) {
+    const steps all = {inverse, borders_of(zero), zero};
+    return all;
+}
+
+/* A thread's values from element e on to bytes. */
+template <int WIDE, bool CHANCE>
+static __device__ inline void write_values(const float x[WIDE], const steps &grid,
+                                           const struct oct__stream &stream, uint32_t e,
+                                           uint8_t *q) {
+    uint32_t k[WIDE], words[(WIDE + 3) / 4];
+    int bytes[WIDE];
+    if constexpr (CHANCE && WIDE == 1) {
+        k[0] = draw_one(stream, e);
+    } else if constexpr (CHANCE) {
 #pragma unroll
-    for (int u = 0; u < UNITS; u++) {
-        const uint32_t e = base + (uint32_t)u * (BLOCK * WIDE);
-        if (e < all.count) {
-            load<WIDE>(view, e, x[u]);
+        for (int i = 0; i < WIDE; i += 4) {
+            draw_four(stream, e + (uint32_t)i, k + i);
         }
     }
-    const extremes *of_node = found + (size_t)node * (size_t)rule.n * (size_t)all.pieces;
+#pragma unroll
+    for (int i = 0; i < WIDE; i++) {
+        const float t = held(x[i] * grid.inverse, grid.b.low, grid.b.high);
+        bytes[i] = CHANCE ? by_chance(t, k[i]) + grid.b.zero : nearest_from(t, grid.zero);
+    }
+    if constexpr (WIDE == 1) {
+        q[e] = (uint8_t)bytes[0];
+    } else {
+#pragma unroll
+        for (int i = 0; i < WIDE; i += 4) {
+            words[i / 4] = join_bytes(bytes + i);
+        }
+        if constexpr (WIDE == 16) {
+            *(uint4 *)(q + e) = make_uint4(words[0], words[1], words[2], words[3]);
+        } else {
+            *(uint32_t *)(q + e) = words[0];
+        }
+    }
+}
+
+/* Over the running range. */
+template <typename Source, int WIDE>
+static __global__ void __launch_bounds__(BLOCK)
+    write_by_running(Source source, uint32_t count, grid_rule rule, nodes<uint8_t> to) {
+    constexpr int units = UNITS_OF(WIDE);
+    const int node = (int)blockIdx.y;
+    const uint32_t base = (blockIdx.x * (BLOCK * units) + threadIdx.x) * WIDE;
+    const auto view = source.of(node);
+    float range[2] = {rule.running.of(node)[0], rule.running.of(node)[1]};
+    oct__range_widen(range);
+    const struct oct__grid grid = oct__grid_over(range);
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        *rule.grid.of(node) = grid;
+    }
+    const steps all = steps_of(grid.inverse, grid.zero);
+    const struct oct__stream none = {};
+#pragma unroll
+    for (int u = 0; u < units; u++) {
+        const uint32_t e = base + (uint32_t)u * (BLOCK * WIDE);
+        if (e < count) {
+            float x[WIDE];
+            load<WIDE>(view, e, x);
+            write_values<WIDE, false>(x, all, none, e, to.of(node));
+        }
+    }
+}
+
+/* The extremes of a block's piece, and the grid of a node when it is the last. */
+template <typename Source, int WIDE>
+static __device__ inline void find_grid(const Source &source, const cut &all, const turns &order,
+                                        const turn &t, extremes *found, const grid_rule &rule) {
+    __shared__ fold_room room;
+    __shared__ bool is_last;
+    const auto view = source.of(t.node);
+    extremes *of_node = found + (size_t)(t.node - order.first_node) * order.parts;
+    extremes ends = extremes_of<Source, WIDE>(view, piece_of(all, t.part));
+    ends = first_warp_extremes(ends, room.sample);
+    if (threadIdx.x == 0) {
+        if constexpr (Source::has_integers) {
+            ends = view.of_integers(ends);
+        }
+        of_node[t.part] = ends;
+        is_last = is_last_to_find(order, t);
+    }
+    __syncthreads();
+    if (!is_last) {
+        return;
+    }
+    __threadfence();
     const struct oct__grid grid = choose_grid(
-        rule, node, blockIdx.x == 0,
+        rule, t.node, true,
         [=](int first, int count, extremes *sample) {
             fold_pieces(of_node, all.pieces, first, count, sample);
         },
         [=]() {
             extremes own = no_extremes();
 #pragma unroll 2
-            for (int i = (int)threadIdx.x; i < rule.n * all.pieces; i += BLOCK) {
+            for (uint32_t i = threadIdx.x; i < order.parts; i += BLOCK) {
                 own.add(of_node[i]);
             }
             return own;
         },
         room);
-    const borders b = borders_of(grid.zero);
-    const struct oct__stream stream = chance.of(node);
-    uint8_t *q = to.of(node);
+    if (threadIdx.x == 0) {
+        tell(t, __float_as_uint(grid.inverse), 1U + (uint32_t)grid.zero);
+    }
+}
+
+/* The values of a block's piece to bytes; the first are loaded before the grid is waited for. */
+template <typename Source, int WIDE, bool CHANCE>
+static __device__ inline void write_piece(const Source &source, const cut &all, const turns &order,
+                                          const turn &t, uint8_t *q,
+                                          const struct oct__stream &stream) {
+    constexpr int units = UNITS_OF(WIDE);
+    __shared__ uint64_t told;
+    const auto view = source.of(t.node);
+    const piece p = piece_of(all, t.part);
+    uint32_t base = p.begin + threadIdx.x * WIDE;
+    float x[units][WIDE];
 #pragma unroll
-    for (int u = 0; u < UNITS; u++) {
+    for (int u = 0; u < units; u++) {
         const uint32_t e = base + (uint32_t)u * (BLOCK * WIDE);
-        if (e >= all.count) {
+        load<WIDE>(view, e < p.end ? e : p.begin, x[u]);
+    }
+    if (threadIdx.x == 0) {
+        told = hear(t);
+    }
+    __syncthreads();
+    const steps grid =
+        steps_of(__uint_as_float((uint32_t)told), (float)((uint32_t)(told >> 32) - 1U));
+    for (;;) {
+#pragma unroll
+        for (int u = 0; u < units; u++) {
+            const uint32_t e = base + (uint32_t)u * (BLOCK * WIDE);
+            if (e < p.end) {
+                write_values<WIDE, CHANCE>(x[u], grid, stream, e, q);
+            }
+        }
+        base += BLOCK * WIDE * units;
+        if (base >= p.end) {
             break;
         }
-        uint32_t k[4];
-        if constexpr (CHANCE && WIDE == 4) {
-            draw_four(stream, e, k);
-        } else if constexpr (CHANCE) {
-            k[0] = draw_one(stream, e);
+#pragma unroll
+        for (int u = 0; u < units; u++) {
+            const uint32_t e = base + (uint32_t)u * (BLOCK * WIDE);
+            load<WIDE>(view, e < p.end ? e : base, x[u]);
         }
-        int bytes[WIDE];
-        for (int i = 0; i < WIDE; i++) {
-            const float t = held(x[u][i] * grid.inverse, b.low, b.high);
-            bytes[i] = CHANCE ? by_chance(t, k[i]) + b.zero : nearest_from(t, grid.zero);
-        }
-        if constexpr (WIDE == 4) {
-            *(uint32_t *)(q + e) = join_bytes(bytes);
-        } else {
-            q[e] = (uint8_t)bytes[0];
-        }
+    }
+    if (threadIdx.x == 0) {
+        leave(order, t);
+    }
+}
+
+template <typename Source, int WIDE, bool CHANCE>
+static __global__ void __launch_bounds__(BLOCK, 4)
+    quantize_values(Source source, cut all, turns order, extremes *found, grid_rule rule,
+                    nodes<uint8_t> to, struct chance chance) {
+    const turn t = order.at(block_turn());
+    if (t.is_find) {
+        find_grid<Source, WIDE>(source, all, order, t, found, rule);
+    } else {
+        write_piece<Source, WIDE, CHANCE>(source, all, order, t, to.of(t.node), chance.of(t.node));
     }
 }
 
@@ -315,41 +489,31 @@ struct quantizer {
     const struct oct__lane *lane;
     const struct oct__args *args;
     int running, q, grid;
-    bool is_wide; /* four at a time */
 };
 
 template <typename Source, int WIDE>
-static void launch_quantizer(const quantizer &z, const Source &source) {
+static void quantize(const quantizer &z, const Source &source) {
     const struct oct__tensor *t = z.args->t;
     const struct oct__quant_attr *attr = &z.args->attr.quant;
     const cut all = cut_of(&t[0]);
-    const unsigned n_nodes = (unsigned)z.lane->form.n_nodes;
     const cudaStream_t stream = stream_of(z.lane);
     const grid_rule rule = grid_rule_of(attr, t[0].n, &t[z.running], &t[z.grid]);
     const struct chance chance =
         chance_of(z.lane, OCT_PURPOSE_ROUND_VALUE, (uint32_t)z.args->layer);
     const nodes<uint8_t> q = nodes_of<uint8_t>(&t[z.q]);
-    const dim3 grid((unsigned)divided_up(all.count, BLOCK * UNITS * WIDE), n_nodes);
     extremes *found = (extremes *)z.lane->shared_scratch;
-    if (attr->range != OCT_RANGE_RUNNING) {
-        launch_kernel(find_extremes<Source, WIDE>, dim3((unsigned)(t[0].n * all.pieces), n_nodes),
-                      BLOCK, 0, stream, source, all, found);
+    if (attr->range == OCT_RANGE_RUNNING) {
+        const dim3 grid((unsigned)divided_up(all.count, BLOCK * UNITS_OF(WIDE) * WIDE),
+                        (unsigned)z.lane->form.n_nodes);
+        launch_kernel(write_by_running<Source, WIDE>, grid, BLOCK, 0, stream, source, all.count,
+                      rule, q);
+        return;
     }
-    if (attr->stochastic && attr->range != OCT_RANGE_RUNNING) {
-        launch_kernel(write_bytes<Source, WIDE, true>, grid, BLOCK, 0, stream, source, all, found,
-                      rule, q, chance);
-    } else {
-        launch_kernel(write_bytes<Source, WIDE, false>, grid, BLOCK, 0, stream, source, all, found,
-                      rule, q, chance);
-    }
-}
-
-template <typename Source> static void quantize(const quantizer &z, const Source &source) {
-    if (z.is_wide) {
-        launch_quantizer<Source, 4>(z, source);
-    } else {
-        launch_quantizer<Source, 1>(z, source);
-    }
+    in_turns(z.lane, t[0].n * all.pieces, [&](const turns &order, unsigned n_blocks) {
+        launch_kernel(attr->stochastic ? quantize_values<Source, WIDE, true>
+                                       : quantize_values<Source, WIDE, false>,
+                      n_blocks, BLOCK, 0, stream, source, all, order, found, rule, q, chance);
+    });
 }
 
 /* Whether samples are whole words, and so are channels where they count. */
@@ -360,10 +524,12 @@ static bool is_wide(const struct oct__tensor *x, bool by_channel) {
 oct_status oct__cuda_quantize(const struct oct__lane *lane, const struct oct__args *args) {
     const struct oct__tensor *t = args->t;
     const float_source source = {nodes_of<const float>(&t[0])};
-    const quantizer z = {
-        lane, args, 1,
-        2,    3,    is_wide(&t[0], false) && is_aligned(&t[0], 16) && is_aligned(&t[2], 4)};
-    quantize(z, source);
+    const quantizer z = {lane, args, 1, 2, 3};
+    if (is_wide(&t[0], false) && is_aligned(&t[0], 16) && is_aligned(&t[2], 4)) {
+        quantize<float_source, 4>(z, source);
+    } else {
+        quantize<float_source, 1>(z, source);
+    }
     return oct__cuda_launched("quantize");
 }
 
@@ -376,14 +542,19 @@ static byte_source bytes_of(const struct oct__args *args, int operand) {
 oct_status oct__cuda_add_u8(const struct oct__lane *lane, const struct oct__args *args) {
     const struct oct__tensor *t = args->t;
     const pair_source source = {bytes_of(args, 0), bytes_of(args, 2)};
-    const quantizer z = {lane,
-                         args,
-                         4,
-                         5,
-                         6,
-                         is_wide(&t[0], false) && is_aligned(&t[0], 4) && is_aligned(&t[2], 4) &&
-                             is_aligned(&t[5], 4)};
-    quantize(z, source);
+    const quantizer z = {lane, args, 4, 5, 6};
+    const size_t tensors[] = {0, 2, 5};
+    size_t wide = sample_of(&t[0]) % 16 == 0 ? 16 : sample_of(&t[0]) % 4 == 0 ? 4 : 1;
+    for (size_t i : tensors) {
+        wide = is_aligned(&t[i], wide) ? wide : is_aligned(&t[i], 4) && wide > 1 ? 4 : 1;
+    }
+    if (wide == 16) {
+        quantize<pair_source, 16>(z, source);
+    } else if (wide == 4) {
+        quantize<pair_source, 4>(z, source);
+    } else {
+        quantize<pair_source, 1>(z, source);
+    }
     return oct__cuda_launched("add_u8");
 }
 
@@ -415,12 +586,16 @@ static column_source columns_of(const struct oct__args *args) {
 oct_status oct__cuda_sums_quantize(const struct oct__lane *lane, const struct oct__args *args) {
     const struct oct__tensor *t = args->t;
     const bool one = has_one_factor(args);
-    const quantizer z = {
-        lane, args, 4, 5, 6, is_wide(&t[0], !one) && is_aligned(&t[0], 16) && is_aligned(&t[5], 4)};
-    if (one) {
-        quantize(z, sums_of(args));
+    const bool wide = is_wide(&t[0], !one) && is_aligned(&t[0], 16) && is_aligned(&t[5], 4);
+    const quantizer z = {lane, args, 4, 5, 6};
+    if (one && wide) {
+        quantize<sum_source, 4>(z, sums_of(args));
+    } else if (one) {
+        quantize<sum_source, 1>(z, sums_of(args));
+    } else if (wide) {
+        quantize<column_source, 4>(z, columns_of(args));
     } else {
-        quantize(z, columns_of(args));
+        quantize<column_source, 1>(z, columns_of(args));
     }
     return oct__cuda_launched("sums_quantize");
 }
