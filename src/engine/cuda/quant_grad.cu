@@ -78,15 +78,15 @@ static __device__ inline uint32_t run_at(uint32_t e, int w) {
 }
 
 /* The whole runs from element e on: all are loaded before the first is used. ONE: the tensor has one
- * scale. */
-template <int DTYPE, bool ONE>
+ * scale. INSIDE: all of them count. */
+template <int DTYPE, bool ONE, bool INSIDE>
 static __device__ inline void load_typed(const part &p, int node, uint32_t e, uint32_t sample,
                                          span within, run_set &y) {
     const char *at = p.at.of(node);
 #pragma unroll
     for (int w = 0; w < RUNS; w++) {
         const uint32_t run = run_at(e, w);
-        if (!within.holds(run)) {
+        if (!INSIDE && !within.holds(run)) {
             continue;
         }
         if constexpr (DTYPE == OCT_DTYPE_S8) {
@@ -114,16 +114,16 @@ static __device__ inline void load_runs(const part &p, int node, uint32_t e, uin
                                         span within, run_set &y) {
     switch (p.dtype) {
     case OCT_DTYPE_S8:
-        load_typed<OCT_DTYPE_S8, false>(p, node, e, sample, within, y);
+        load_typed<OCT_DTYPE_S8, false, false>(p, node, e, sample, within, y);
         break;
     case OCT_DTYPE_S32:
-        load_typed<OCT_DTYPE_S32, false>(p, node, e, sample, within, y);
+        load_typed<OCT_DTYPE_S32, false, false>(p, node, e, sample, within, y);
         break;
     case OCT_DTYPE_BF16:
-        load_typed<OCT_DTYPE_BF16, false>(p, node, e, sample, within, y);
+        load_typed<OCT_DTYPE_BF16, false, false>(p, node, e, sample, within, y);
         break;
     default:
-        load_typed<OCT_DTYPE_F32, false>(p, node, e, sample, within, y);
+        load_typed<OCT_DTYPE_F32, false, false>(p, node, e, sample, within, y);
         break;
     }
 }
@@ -203,7 +203,7 @@ static __device__ inline void join_runs(const parts &all, int node, uint32_t e, 
  * for each tensor and one or none of w. */
 enum joining { ANY, HALVES, SUMS, SUMS_AND_BYTES, SUMS_AND_SUMS };
 
-template <int HOW>
+template <int HOW, bool INSIDE>
 static __device__ inline void join_typed(const parts &all, int node, uint32_t e, span within,
                                          run_set &y) {
     if constexpr (HOW == ANY) {
@@ -211,12 +211,17 @@ static __device__ inline void join_typed(const parts &all, int node, uint32_t e,
         return;
     }
     constexpr int first = HOW == HALVES ? OCT_DTYPE_BF16 : OCT_DTYPE_S32;
-    clear_runs(y);
-    load_typed<first, true>(all.a, node, e, all.sample, within, y);
+    if (!INSIDE) {
+        clear_runs(y);
+    }
+    load_typed<first, true, INSIDE>(all.a, node, e, all.sample, within, y);
     if constexpr (HOW == SUMS_AND_BYTES || HOW == SUMS_AND_SUMS) {
         constexpr int second = HOW == SUMS_AND_BYTES ? OCT_DTYPE_S8 : OCT_DTYPE_S32;
-        run_set other = {};
-        load_typed<second, true>(all.b, node, e, all.sample, within, other);
+        run_set other;
+        if (!INSIDE) {
+            clear_runs(other);
+        }
+        load_typed<second, true, INSIDE>(all.b, node, e, all.sample, within, other);
         add_runs(y, other);
     }
 }
@@ -369,6 +374,26 @@ static __device__ inline float gradient_factor(const weight_scale &w, int node, 
     return w.n_scales == 1 ? *w.at.of(node) * inverse : inverse;
 }
 
+/* How values become bytes. Multiplying by 2^16 before is the same as after, where nothing overflows. */
+struct steps {
+    float factor, border; /* 127, or that times 2^16 if the factor is */
+    bool is_near;         /* no value lies so far beyond the border that its byte would */
+
+    __device__ bool has_lift() const {
+        return border > 127.0F;
+    }
+};
+
+static __device__ inline steps plain_steps(float factor) {
+    const steps s = {factor, 127.0F, false};
+    return s;
+}
+
+static __device__ inline steps lifted_steps(float lifted) {
+    const steps s = {lifted, 127.0F * 65536.0F, true};
+    return s;
+}
+
 /* Where bytes go, and what names their random bits. `turn`: 128 for excess 128, 0 for s8. */
 struct byte_sink {
     nodes<uint8_t> q;
@@ -376,30 +401,48 @@ struct byte_sink {
     uint32_t turn;
 };
 
-template <int HOW>
-static __device__ inline void write_runs(const byte_sink &to, const weight_scale &w, int node,
-                                         uint32_t e, span within, bool is_wide, float factor,
-                                         run_set &y) {
-    const struct oct__stream stream = to.chance.of(node);
+/* The random bits of a thread's runs. */
+struct draws {
+    uint32_t low[RUNS], high[RUNS];
+};
+
+static __device__ inline draws draw_runs(const struct oct__stream &stream, uint32_t e) {
     const uint32_t block = e / TILE * 16U + e % RUN_STEP / 2U;
-    uint8_t *q = to.q.of(node);
-    uint32_t low[4], high[4];
-    oct__philox(&stream, OCT_PHILOX_FEW_ROUNDS, block, low);
-    oct__philox(&stream, OCT_PHILOX_FEW_ROUNDS, block + 1, high);
-    if (HOW == ANY && w.n_scales > 1) {
-        scale_channels(w, node, e, factor, y);
-        factor = 1.0F;
+    draws k;
+    oct__philox(&stream, OCT_PHILOX_FEW_ROUNDS, block, k.low);
+    oct__philox(&stream, OCT_PHILOX_FEW_ROUNDS, block + 1, k.high);
+    return k;
+}
+
+/* A run's four bytes. IS_NEAR: what the steps say. */
+template <bool IS_NEAR>
+static __device__ inline uint32_t run_bytes(const float x[RUN], const steps &s, uint32_t low,
+                                            uint32_t high) {
+    const uint32_t k[RUN] = {low & 0xffffU, low >> 16, high & 0xffffU, high >> 16};
+    int sums[RUN]; /* a byte above 16 bits that do not count any more */
+    for (int i = 0; i < RUN; i++) {
+        const float t = x[i] * s.factor;
+        if constexpr (IS_NEAR) {
+            sums[i] = __float2int_rn(t) + (int)k[i];
+        } else {
+            const float inside = held(t, -s.border, s.border);
+            sums[i] = __float2int_rn(s.has_lift() ? inside : inside * 65536.0F) + (int)k[i];
+        }
     }
+    return join_thirds(sums);
+}
+
+/* q: the node's. */
+template <int HOW, bool INSIDE>
+static __device__ inline void write_runs(uint8_t *q, uint32_t turn, const draws &k, uint32_t e,
+                                         span within, bool is_wide, const steps &s,
+                                         const run_set &y) {
 #pragma unroll
     for (int r = 0; r < RUNS; r++) {
         const uint32_t run = run_at(e, r);
-        const uint32_t k[RUN] = {low[r] & 0xffffU, low[r] >> 16, high[r] & 0xffffU, high[r] >> 16};
-        int sums[RUN]; /* a byte above 16 bits that do not count any more */
-        for (int i = 0; i < RUN; i++) {
-            sums[i] = chance_sum(held(y.x[r][i] * factor, -127.0F, 127.0F), k[i]);
-        }
-        const uint32_t bytes = join_thirds(sums) ^ to.turn * 0x01010101U;
-        if ((HOW != ANY || is_wide) && within.holds(run)) {
+        const uint32_t bytes =
+            run_bytes<INSIDE>(y.x[r], s, k.low[r], k.high[r]) ^ turn * 0x01010101U;
+        if (INSIDE || ((HOW != ANY || is_wide) && within.holds(run))) {
             *(uint32_t *)(q + run) = bytes;
         }
         for (int i = 0; i < RUN && HOW == ANY && !is_wide; i++) {
@@ -412,7 +455,7 @@ static __device__ inline void write_runs(const byte_sink &to, const weight_scale
 
 /* The largest magnitude of a thread's runs, in a form in which maxima can be taken: of sums alone the
  * largest integer, of halves two of them; settle_peak() makes the bits of a float of it. */
-template <int HOW>
+template <int HOW, bool INSIDE>
 static __device__ inline uint32_t typed_peak(const parts &all, const weight_scale &w, int node,
                                              uint32_t e, span within) {
     const char *at = all.a.at.of(node);
@@ -421,7 +464,8 @@ static __device__ inline uint32_t typed_peak(const parts &all, const weight_scal
         int4 sums[RUNS];
 #pragma unroll
         for (int r = 0; r < RUNS; r++) {
-            sums[r] = within.holds(run_at(e, r)) ? ((const int4 *)at)[run_at(e, r) / RUN] : int4{};
+            sums[r] = INSIDE || within.holds(run_at(e, r)) ? ((const int4 *)at)[run_at(e, r) / RUN]
+                                                           : int4{};
         }
 #pragma unroll
         for (int r = 0; r < RUNS; r++) {
@@ -432,8 +476,9 @@ static __device__ inline uint32_t typed_peak(const parts &all, const weight_scal
         uint2 halves[RUNS];
 #pragma unroll
         for (int r = 0; r < RUNS; r++) {
-            halves[r] =
-                within.holds(run_at(e, r)) ? ((const uint2 *)at)[run_at(e, r) / RUN] : uint2{};
+            halves[r] = INSIDE || within.holds(run_at(e, r))
+                            ? ((const uint2 *)at)[run_at(e, r) / RUN]
+                            : uint2{};
         }
 #pragma unroll
         for (int r = 0; r < RUNS; r++) {
@@ -441,7 +486,7 @@ static __device__ inline uint32_t typed_peak(const parts &all, const weight_scal
         }
     } else {
         run_set y;
-        join_typed<HOW>(all, node, e, within, y);
+        join_typed<HOW, INSIDE>(all, node, e, within, y);
         if (HOW == ANY && w.n_scales > 1) {
             scale_channels(w, node, e, 1.0F, y);
         }
@@ -461,6 +506,20 @@ static __device__ inline uint32_t settle_peak(const parts &all, int node, uint32
     }
 }
 
+/* Whether all runs of a block's tiles count; not asked of kernels for anything. */
+template <int HOW> static __device__ inline bool is_inside(const parts &all, uint32_t tile) {
+    return HOW != ANY && (tile + BLOCK_TILES) * TILE <= all.count;
+}
+
+/* How a tensor with this peak is written: values near the border need not be held to it. One step of
+ * 2^-17 beyond is rounded to the border, for ties go to the even one. */
+static __device__ inline void tell_steps(const turn &t, const weight_scale &w, uint32_t peak,
+                                         float factor) {
+    const float far = fabsf(__uint_as_float(peak) * factor), lifted = factor * 65536.0F;
+    const bool is_near = w.n_scales <= 1 && far <= 127.0F + 0x1p-17F && fabsf(lifted) < INFINITY;
+    tell(t, __float_as_uint(is_near ? lifted : factor), is_near ? 2 : 1);
+}
+
 /* The largest magnitude of a block's tiles, and of a node's when it is the last. */
 template <int HOW>
 static __device__ inline void find_peak(const parts &all, const weight_scale &w, const turns &order,
@@ -468,9 +527,16 @@ static __device__ inline void find_peak(const parts &all, const weight_scale &w,
     __shared__ uint32_t room[BLOCK / 32];
     const span within = {0, all.count};
     uint32_t peak = 0;
+#pragma unroll 1
     for (uint32_t tile = t.part * BLOCK_TILES; tile * TILE < all.count;
          tile += order.parts * BLOCK_TILES) {
-        const uint32_t own = typed_peak<HOW>(all, w, t.node, first_run(tile), within);
+        const uint32_t e = first_run(tile);
+        uint32_t own;
+        if (is_inside<HOW>(all, tile)) {
+            own = typed_peak<HOW, HOW != ANY>(all, w, t.node, e, within);
+        } else {
+            own = typed_peak<HOW, false>(all, w, t.node, e, within);
+        }
         peak = HOW == HALVES ? __vmaxu2(peak, own) : max(peak, own);
     }
     peak = first_warp_max(settle_peak<HOW>(all, t.node, peak), room);
@@ -480,37 +546,55 @@ static __device__ inline void find_peak(const parts &all, const weight_scale &w,
             peak = *(volatile uint32_t *)&t.meet->peak;
             const float scale = gradient_scale(w, t.node, peak);
             *scales.of(t.node) = scale;
-            tell(t, __float_as_uint(gradient_factor(w, t.node, scale)), 1);
+            tell_steps(t, w, peak, gradient_factor(w, t.node, scale));
         }
     }
 }
 
-/* The values are loaded before the factor is waited for. */
+/* Values are loaded and bits drawn before the factor is waited for. */
 template <int HOW>
 static __global__ void __launch_bounds__(BLOCK, HOW == ANY ? 3 : 4)
     quantize_gradient(parts all, weight_scale w, turns order, byte_sink to, nodes<float> scales) {
-    __shared__ uint32_t told;
+    __shared__ uint64_t told;
     const turn t = order.at(block_turn());
     if (t.is_find) {
         find_peak<HOW>(all, w, order, t, scales);
         return;
     }
+    const struct oct__stream stream = to.chance.of(t.node);
     const span within = {0, all.count};
-    uint32_t tile = t.part * BLOCK_TILES;
-    run_set y;
-    join_typed<HOW>(all, t.node, first_run(tile), within, y);
-    if (threadIdx.x == 0) {
-        told = (uint32_t)hear(t);
-    }
-    __syncthreads();
-    const float factor = __uint_as_float(told);
-    for (;;) {
-        write_runs<HOW>(to, w, t.node, first_run(tile), within, all.is_wide, factor, y);
-        tile += order.parts * BLOCK_TILES;
-        if (tile * TILE >= all.count) {
-            break;
+    uint8_t *q = to.q.of(t.node);
+    steps s = plain_steps(0.0F);
+    bool has_heard = false;
+#pragma unroll 1
+    for (uint32_t tile = t.part * BLOCK_TILES; tile * TILE < all.count;
+         tile += order.parts * BLOCK_TILES) {
+        const uint32_t e = first_run(tile);
+        const bool inside = is_inside<HOW>(all, tile);
+        run_set y;
+        if (inside) {
+            join_typed<HOW, HOW != ANY>(all, t.node, e, within, y);
+        } else {
+            join_typed<HOW, false>(all, t.node, e, within, y);
         }
-        join_typed<HOW>(all, t.node, first_run(tile), within, y);
+        const draws k = draw_runs(stream, e);
+        if (!has_heard) {
+            if (threadIdx.x == 0) {
+                told = hear(t);
+            }
+            __syncthreads();
+            const float factor = __uint_as_float((uint32_t)told);
+            s = told >> 32 == 2 ? lifted_steps(factor) : plain_steps(factor);
+            has_heard = true;
+        }
+        if (HOW == ANY && w.n_scales > 1) {
+            scale_channels(w, t.node, e, s.factor, y);
+            write_runs<HOW, false>(q, to.turn, k, e, within, all.is_wide, plain_steps(1.0F), y);
+        } else if (inside && s.is_near) {
+            write_runs<HOW, HOW != ANY>(q, to.turn, k, e, within, all.is_wide, s, y);
+        } else {
+            write_runs<HOW, false>(q, to.turn, k, e, within, all.is_wide, s, y);
+        }
     }
     if (threadIdx.x == 0) {
         leave(order, t);
@@ -528,7 +612,7 @@ static __global__ void __launch_bounds__(SAMPLE_BLOCK)
     const uint32_t first = within.begin / TILE;
     uint32_t peak = 0;
     for (uint32_t tile = first; tile * TILE < within.end; tile += SAMPLE_TILES) {
-        peak = max(peak, typed_peak<ANY>(all, w, node, first_run(tile), within));
+        peak = max(peak, typed_peak<ANY, false>(all, w, node, first_run(tile), within));
     }
     const float scale = gradient_scale(w, node, block_max(peak, room));
     if (threadIdx.x == 0) {
@@ -536,9 +620,14 @@ static __global__ void __launch_bounds__(SAMPLE_BLOCK)
     }
     const float factor = gradient_factor(w, node, scale);
     for (uint32_t tile = first; tile * TILE < within.end; tile += SAMPLE_TILES) {
+        const uint32_t e = first_run(tile);
         run_set y;
-        join_runs(all, node, first_run(tile), within, y);
-        write_runs<ANY>(to, w, node, first_run(tile), within, all.is_wide, factor, y);
+        join_runs(all, node, e, within, y);
+        if (w.n_scales > 1) {
+            scale_channels(w, node, e, factor, y);
+        }
+        write_runs<ANY, false>(to.q.of(node), to.turn, draw_runs(to.chance.of(node), e), e, within,
+                               all.is_wide, plain_steps(w.n_scales > 1 ? 1.0F : factor), y);
     }
 }
 

@@ -76,7 +76,9 @@ static void in_turns(const struct oct__lane *lane, int parts, const Launch &laun
 static __device__ inline bool is_last_to_find(const turns &order, const turn &t) {
     __threadfence();
     const bool is_last = atomicInc(&t.meet->arrived, order.parts - 1) == order.parts - 1;
-    __threadfence();
+    if (is_last) {
+        __threadfence();
+    }
     return is_last;
 }
 
