@@ -233,11 +233,11 @@ struct piece {
 
 enum { PIECE = 4096, FOLDED_MOST = 1024 };
 
-/* Pieces give a launch enough blocks; but one block folds all of a node's. */
-static cut cut_of(const struct oct__tensor *x) {
+/* Pieces of so many rounds at most give a launch enough blocks; but one block folds all of a node's. */
+static cut cut_of(const struct oct__tensor *x, int rounds) {
     cut all = {count_of(x), sample_of(x), 0, 1, {}};
     const int most = FOLDED_MOST / x->n > 1 ? FOLDED_MOST / x->n : 1;
-    const int wanted = divided_up(all.sample, PIECE);
+    const int wanted = divided_up(all.sample, (size_t)rounds * PIECE);
     all.each = (uint32_t)divided_up(all.sample, (size_t)(wanted < most ? wanted : most));
     all.each = (all.each + 15) / 16 * 16;
     all.pieces = divided_up(all.sample, all.each);
@@ -263,6 +263,7 @@ static __device__ inline extremes extremes_of(const View &view, piece p) {
     if constexpr (Source::may_be_tame) {
         is_tame = view.is_tame();
     }
+#pragma unroll 2
     for (uint32_t base = p.begin + threadIdx.x * WIDE; base < p.end; base += BLOCK * WIDE * units) {
         if constexpr (Source::has_integers) {
             view.template add_integers<WIDE, units>(base, p.end, ends);
@@ -436,39 +437,45 @@ static __device__ inline void write_piece(const Source &source, const cut &all, 
     __shared__ uint64_t told;
     const auto view = source.of(t.node);
     const piece p = piece_of(all, t.part);
-    uint32_t base = p.begin + threadIdx.x * WIDE;
-    float x[units][WIDE];
+    heard h = {};
+    steps grid = {};
+    bool has_heard = false;
+#pragma unroll 1
+    for (uint32_t first = p.begin; first < p.end; first += BLOCK * WIDE * units) {
+        const uint32_t base = first + threadIdx.x * WIDE;
+        const bool is_inside = first + BLOCK * WIDE * units <= p.end;
+        float x[units][WIDE];
+        if (is_inside) {
 #pragma unroll
-    for (int u = 0; u < units; u++) {
-        const uint32_t e = base + (uint32_t)u * (BLOCK * WIDE);
-        load<WIDE>(view, e < p.end ? e : p.begin, x[u]);
-    }
-    if (threadIdx.x == 0) {
-        told = hear(t);
-    }
-    __syncthreads();
-    const steps grid =
-        steps_of(__uint_as_float((uint32_t)told), (float)((uint32_t)(told >> 32) - 1U));
-    for (;;) {
+            for (int u = 0; u < units; u++) {
+                load<WIDE>(view, base + (uint32_t)u * (BLOCK * WIDE), x[u]);
+            }
+        } else {
+#pragma unroll
+            for (int u = 0; u < units; u++) {
+                const uint32_t e = base + (uint32_t)u * (BLOCK * WIDE);
+                load<WIDE>(view, e < p.end ? e : p.begin, x[u]);
+            }
+        }
+        if (!has_heard) {
+            if (threadIdx.x == 0) {
+                h = hear(order, t);
+                told = h.told;
+            }
+            __syncthreads();
+            grid = steps_of(__uint_as_float((uint32_t)told), (float)((uint32_t)(told >> 32) - 1U));
+            has_heard = true;
+        }
 #pragma unroll
         for (int u = 0; u < units; u++) {
             const uint32_t e = base + (uint32_t)u * (BLOCK * WIDE);
-            if (e < p.end) {
+            if (is_inside || e < p.end) {
                 write_values<WIDE, CHANCE>(x[u], grid, stream, e, q);
             }
         }
-        base += BLOCK * WIDE * units;
-        if (base >= p.end) {
-            break;
-        }
-#pragma unroll
-        for (int u = 0; u < units; u++) {
-            const uint32_t e = base + (uint32_t)u * (BLOCK * WIDE);
-            load<WIDE>(view, e < p.end ? e : base, x[u]);
-        }
     }
     if (threadIdx.x == 0) {
-        leave(order, t);
+        leave(order, t, h);
     }
 }
 
@@ -495,7 +502,7 @@ template <typename Source, int WIDE>
 static void quantize(const quantizer &z, const Source &source) {
     const struct oct__tensor *t = z.args->t;
     const struct oct__quant_attr *attr = &z.args->attr.quant;
-    const cut all = cut_of(&t[0]);
+    const cut all = cut_of(&t[0], rounds_of(z.lane, oct__tensor_count(&t[0]), PIECE));
     const cudaStream_t stream = stream_of(z.lane);
     const grid_rule rule = grid_rule_of(attr, t[0].n, &t[z.running], &t[z.grid]);
     const struct chance chance =
@@ -717,7 +724,7 @@ size_t oct__cuda_quant_scratch(enum oct__op op, const struct oct__lane_form *for
     case OCT_OP_QUANTIZE:
     case OCT_OP_SUMS_QUANTIZE:
     case OCT_OP_ADD_U8:
-        return n_nodes * (size_t)args->t[0].n * (size_t)cut_of(&args->t[0]).pieces *
+        return n_nodes * (size_t)args->t[0].n * (size_t)cut_of(&args->t[0], 1).pieces *
                sizeof(extremes);
     default:
         return 0;

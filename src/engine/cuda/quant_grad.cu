@@ -520,6 +520,11 @@ static __device__ inline void tell_steps(const turn &t, const weight_scale &w, u
     tell(t, __float_as_uint(is_near ? lifted : factor), is_near ? 2 : 1);
 }
 
+/* The larger of two peaks in that form. */
+template <int HOW> static __device__ inline uint32_t higher(uint32_t a, uint32_t b) {
+    return HOW == HALVES ? __vmaxu2(a, b) : max(a, b);
+}
+
 /* The largest magnitude of a block's tiles, and of a node's when it is the last. */
 template <int HOW>
 static __device__ inline void find_peak(const parts &all, const weight_scale &w, const turns &order,
@@ -527,17 +532,18 @@ static __device__ inline void find_peak(const parts &all, const weight_scale &w,
     __shared__ uint32_t room[BLOCK / 32];
     const span within = {0, all.count};
     uint32_t peak = 0;
+    const uint32_t step = order.parts * BLOCK_TILES;
+    uint32_t tile = t.part * BLOCK_TILES;
 #pragma unroll 1
-    for (uint32_t tile = t.part * BLOCK_TILES; tile * TILE < all.count;
-         tile += order.parts * BLOCK_TILES) {
-        const uint32_t e = first_run(tile);
-        uint32_t own;
-        if (is_inside<HOW>(all, tile)) {
-            own = typed_peak<HOW, HOW != ANY>(all, w, t.node, e, within);
-        } else {
-            own = typed_peak<HOW, false>(all, w, t.node, e, within);
-        }
-        peak = HOW == HALVES ? __vmaxu2(peak, own) : max(peak, own);
+    for (; is_inside<HOW>(all, tile + step);
+         tile += 2 * step) { /* two at a time: more on the way */
+        const uint32_t first = first_run(tile), second = first_run(tile + step);
+        peak = higher<HOW>(peak, typed_peak<HOW, HOW != ANY>(all, w, t.node, first, within));
+        peak = higher<HOW>(peak, typed_peak<HOW, HOW != ANY>(all, w, t.node, second, within));
+    }
+#pragma unroll 1
+    for (; tile * TILE < all.count; tile += step) {
+        peak = higher<HOW>(peak, typed_peak<HOW, false>(all, w, t.node, first_run(tile), within));
     }
     peak = first_warp_max(settle_peak<HOW>(all, t.node, peak), room);
     if (threadIdx.x == 0) {
@@ -556,6 +562,7 @@ template <int HOW>
 static __global__ void __launch_bounds__(BLOCK, HOW == ANY ? 3 : 4)
     quantize_gradient(parts all, weight_scale w, turns order, byte_sink to, nodes<float> scales) {
     __shared__ uint64_t told;
+    heard h = {};
     const turn t = order.at(block_turn());
     if (t.is_find) {
         find_peak<HOW>(all, w, order, t, scales);
@@ -580,7 +587,8 @@ static __global__ void __launch_bounds__(BLOCK, HOW == ANY ? 3 : 4)
         const draws k = draw_runs(stream, e);
         if (!has_heard) {
             if (threadIdx.x == 0) {
-                told = hear(t);
+                h = hear(order, t);
+                told = h.told;
             }
             __syncthreads();
             const float factor = __uint_as_float((uint32_t)told);
@@ -597,7 +605,7 @@ static __global__ void __launch_bounds__(BLOCK, HOW == ANY ? 3 : 4)
         }
     }
     if (threadIdx.x == 0) {
-        leave(order, t);
+        leave(order, t, h);
     }
 }
 
@@ -631,16 +639,17 @@ static __global__ void __launch_bounds__(SAMPLE_BLOCK)
     }
 }
 
-/* Blocks of a pass over a node; beyond so many they come round again. */
-static int blocks_of(const parts &all) {
-    const int blocks = divided_up(all.count, BLOCK_ELEMENTS);
+/* Blocks of a pass over a node. */
+static int blocks_of(const struct oct__lane *lane, const parts &all) {
+    const int rounds = rounds_of(lane, all.count, BLOCK_ELEMENTS);
+    const int blocks = divided_up(all.count, (size_t)rounds * BLOCK_ELEMENTS);
     return blocks < 1024 ? blocks : 1024;
 }
 
 template <int HOW>
 static void launch_quantizer(const struct oct__lane *lane, const parts &all, const weight_scale &w,
                              const byte_sink &to, const nodes<float> &scales) {
-    in_turns(lane, blocks_of(all), [&](const turns &order, unsigned n_blocks) {
+    in_turns(lane, blocks_of(lane, all), [&](const turns &order, unsigned n_blocks) {
         launch_kernel(quantize_gradient<HOW>, n_blocks, BLOCK, 0, stream_of(lane), all, w, order,
                       to, scales);
     });

@@ -57,6 +57,13 @@ struct turns {
  * that finds a node's range and the first that wants it. */
 enum { AT_A_TIME = 640 };
 
+/* How often a block goes round: what it costs to begin, to meet and to end is then spread over more
+ * elements, as long as there are blocks enough. `elements` of each node, `each` of them a round. */
+static int rounds_of(const struct oct__lane *lane, size_t elements, size_t each) {
+    const size_t rounds = (size_t)lane->form.n_nodes * elements / (each * 2 * AT_A_TIME);
+    return rounds < 1 ? 1 : rounds > 4 ? 4 : (int)rounds;
+}
+
 /* launch(turns, blocks) for all nodes of the lane, in as many launches as there are places to meet. */
 template <typename Launch>
 static void in_turns(const struct oct__lane *lane, int parts, const Launch &launch) {
@@ -87,14 +94,23 @@ static __device__ inline void tell(const turn &t, uint32_t first, uint32_t secon
     *(volatile uint64_t *)&t.meet->told = (uint64_t)second << 32 | first;
 }
 
-/* One thread of each block that writes: what it was told, after waiting for it. */
-static __device__ inline uint64_t hear(const turn &t) {
-    return wait_for(&t.meet->told);
+/* One thread of each block that writes: what it was told, after waiting for it, and how many of the
+ * node's blocks heard it before. */
+struct heard {
+    uint64_t told;
+    uint32_t before;
+};
+
+static __device__ inline heard hear(const turns &order, const turn &t) {
+    heard h;
+    h.told = wait_for(&t.meet->told);
+    h.before = atomicInc(&t.meet->left, order.parts - 1);
+    return h;
 }
 
-/* The same thread, having heard: the last of them leaves the place as it was. */
-static __device__ inline void leave(const turns &order, const turn &t) {
-    if (atomicInc(&t.meet->left, order.parts - 1) == order.parts - 1) {
+/* The same thread, when there is nothing else to do: the last of them leaves the place as it was. */
+static __device__ inline void leave(const turns &order, const turn &t, const heard &h) {
+    if (h.before == order.parts - 1) {
         t.meet->told = 0;
         t.meet->peak = 0;
     }
