@@ -69,6 +69,7 @@ struct oct__cuda_engine {
     int n_fetches;
     struct oct__cuda_now *now, now_there; /* on the device; what is there */
     struct oct__cuda_meeting *meetings;   /* on the device; zero between launches */
+    int n_processors;                     /* of the device */
     struct oct__cuda_graph *graphs;       /* cuda_graph.c */
     uint64_t n_begun;                     /* pieces so far */
     struct CUevent_st **stamps;           /* cuda_clock.c: made when they are first used */

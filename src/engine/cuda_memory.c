@@ -244,6 +244,9 @@ oct_status oct__cuda_memory_open(struct oct__cuda_engine *cuda) {
         error = cudaMemsetAsync(cuda->meetings, 0, meetings, cuda->stream);
     }
     if (error == cudaSuccess) {
+        error = cudaDeviceGetAttribute(&cuda->n_processors, cudaDevAttrMultiProcessorCount, 0);
+    }
+    if (error == cudaSuccess) {
         error = cudaEventCreateWithFlags(&cuda->arrived, cudaEventDisableTiming);
     }
     if (error != cudaSuccess) {

@@ -22,15 +22,16 @@ enum { UNITS = 4 };
 struct float_source {
     static constexpr bool has_integers = false;
     static constexpr bool may_be_tame = false;
+    static constexpr size_t bytes = 4;
     nodes<const float> x;
 
     struct view {
         const float *x;
 
-        __device__ float one(uint32_t e) const {
+        __device__ float one(size_t e) const {
             return x[e];
         }
-        __device__ void four(uint32_t e, float y[4]) const {
+        __device__ void four(size_t e, float y[4]) const {
             load_floats(x + e, y);
         }
     };
@@ -43,6 +44,7 @@ struct float_source {
 struct byte_source {
     static constexpr bool has_integers = false;
     static constexpr bool may_be_tame = false;
+    static constexpr size_t bytes = 1;
     nodes<const uint8_t> q;
     nodes<const struct oct__grid> grid;
 
@@ -50,10 +52,10 @@ struct byte_source {
         const uint8_t *q;
         byte_grid grid;
 
-        __device__ float one(uint32_t e) const {
+        __device__ float one(size_t e) const {
             return grid.real(q[e]);
         }
-        __device__ void four(uint32_t e, float y[4]) const {
+        __device__ void four(size_t e, float y[4]) const {
             of_word(load_word(q + e), y);
         }
         __device__ void of_word(uint32_t word, float y[4]) const {
@@ -73,15 +75,16 @@ struct byte_source {
 struct pair_source {
     static constexpr bool has_integers = false;
     static constexpr bool may_be_tame = true;
+    static constexpr size_t bytes = 2;
     byte_source a, b;
 
     struct view {
         byte_source::view a, b;
 
-        __device__ float one(uint32_t e) const {
+        __device__ float one(size_t e) const {
             return a.one(e) + b.one(e);
         }
-        __device__ void four(uint32_t e, float y[4]) const {
+        __device__ void four(size_t e, float y[4]) const {
             float other[4];
             a.four(e, y);
             b.four(e, other);
@@ -89,7 +92,7 @@ struct pair_source {
                 y[i] = y[i] + other[i];
             }
         }
-        __device__ void sixteen(uint32_t e, float y[16]) const {
+        __device__ void sixteen(size_t e, float y[16]) const {
             const uint4 x = *(const uint4 *)(a.q + e), z = *(const uint4 *)(b.q + e);
             const uint32_t of_a[4] = {x.x, x.y, x.z, x.w}, of_b[4] = {z.x, z.y, z.z, z.w};
 #pragma unroll
@@ -117,6 +120,7 @@ struct pair_source {
 struct sum_source {
     static constexpr bool has_integers = true;
     static constexpr bool may_be_tame = false;
+    static constexpr size_t bytes = 4;
     nodes<const int32_t> sums;
     nodes<const struct oct__grid> grid;
     nodes<const float> scale;
@@ -125,7 +129,7 @@ struct sum_source {
         const int32_t *sums;
         float m;
 
-        __device__ float one(uint32_t e) const {
+        __device__ float one(size_t e) const {
             return m * (float)sums[e];
         }
         /* Of as many units as lie before the end; the first does. */
@@ -154,7 +158,7 @@ struct sum_source {
                                     oct__float_order(m * (float)ends.hi)};
             return reals;
         }
-        __device__ void four(uint32_t e, float y[4]) const {
+        __device__ void four(size_t e, float y[4]) const {
             const int4 s = *(const int4 *)(sums + e);
             y[0] = m * (float)s.x, y[1] = m * (float)s.y;
             y[2] = m * (float)s.z, y[3] = m * (float)s.w;
@@ -170,6 +174,7 @@ struct sum_source {
 struct column_source {
     static constexpr bool has_integers = false;
     static constexpr bool may_be_tame = false;
+    static constexpr size_t bytes = 4;
     nodes<const int32_t> sums;
     nodes<const struct oct__grid> grid;
     nodes<const float> scale, bias;
@@ -188,12 +193,12 @@ struct column_source {
             const float m = of_x * scale[j * (uint32_t)scale_step];
             return m * (float)sum + (bias ? bias[j] : 0.0F);
         }
-        __device__ float one(uint32_t e) const {
-            return value(sums[e], e % c);
+        __device__ float one(size_t e) const {
+            return value(sums[e], (uint32_t)e % c);
         }
-        __device__ void four(uint32_t e, float y[4]) const {
+        __device__ void four(size_t e, float y[4]) const {
             const int4 s = *(const int4 *)(sums + e);
-            const uint32_t j = e % c;
+            const uint32_t j = (uint32_t)e % c;
             y[0] = value(s.x, j), y[1] = value(s.y, j + 1);
             y[2] = value(s.z, j + 2), y[3] = value(s.w, j + 3);
         }
@@ -207,7 +212,7 @@ struct column_source {
 };
 
 template <int WIDE, typename View>
-static __device__ inline void load(const View &view, uint32_t e, float x[WIDE]) {
+static __device__ inline void load(const View &view, size_t e, float x[WIDE]) {
     if constexpr (WIDE == 16) {
         view.sixteen(e, x);
     } else if constexpr (WIDE == 4) {
@@ -328,8 +333,9 @@ static __device__ inline steps steps_of(float inverse, float zero) {
 /* A thread's values from element e on to bytes. */
 template <int WIDE, bool CHANCE>
 static __device__ inline void write_values(const float x[WIDE], const steps &grid,
-                                           const struct oct__stream &stream, uint32_t e,
+                                           const struct oct__stream &stream, size_t at,
                                            uint8_t *q) {
+    const uint32_t e = (uint32_t)at;
     uint32_t k[WIDE], words[(WIDE + 3) / 4];
     int bytes[WIDE];
     if constexpr (CHANCE && WIDE == 1) {
@@ -346,16 +352,16 @@ static __device__ inline void write_values(const float x[WIDE], const steps &gri
         bytes[i] = CHANCE ? by_chance(t, k[i]) + grid.b.zero : nearest_from(t, grid.zero);
     }
     if constexpr (WIDE == 1) {
-        q[e] = (uint8_t)bytes[0];
+        q[at] = (uint8_t)bytes[0];
     } else {
 #pragma unroll
         for (int i = 0; i < WIDE; i += 4) {
             words[i / 4] = join_bytes(bytes + i);
         }
         if constexpr (WIDE == 16) {
-            *(uint4 *)(q + e) = make_uint4(words[0], words[1], words[2], words[3]);
+            *(uint4 *)(q + at) = make_uint4(words[0], words[1], words[2], words[3]);
         } else {
-            *(uint32_t *)(q + e) = words[0];
+            *(uint32_t *)(q + at) = words[0];
         }
     }
 }
@@ -448,7 +454,7 @@ static __device__ inline void write_piece(const Source &source, const cut &all, 
         if (is_inside) {
 #pragma unroll
             for (int u = 0; u < units; u++) {
-                load<WIDE>(view, base + (uint32_t)u * (BLOCK * WIDE), x[u]);
+                load<WIDE>(view, (size_t)base + (size_t)u * (BLOCK * WIDE), x[u]);
             }
         } else {
 #pragma unroll
@@ -468,7 +474,7 @@ static __device__ inline void write_piece(const Source &source, const cut &all, 
         }
 #pragma unroll
         for (int u = 0; u < units; u++) {
-            const uint32_t e = base + (uint32_t)u * (BLOCK * WIDE);
+            const size_t e = (size_t)base + (size_t)u * (BLOCK * WIDE);
             if (is_inside || e < p.end) {
                 write_values<WIDE, CHANCE>(x[u], grid, stream, e, q);
             }
@@ -502,7 +508,8 @@ template <typename Source, int WIDE>
 static void quantize(const quantizer &z, const Source &source) {
     const struct oct__tensor *t = z.args->t;
     const struct oct__quant_attr *attr = &z.args->attr.quant;
-    const cut all = cut_of(&t[0], rounds_of(z.lane, oct__tensor_count(&t[0]), PIECE));
+    const cut all =
+        cut_of(&t[0], rounds_of(z.lane, oct__tensor_count(&t[0]), PIECE, Source::bytes));
     const cudaStream_t stream = stream_of(z.lane);
     const grid_rule rule = grid_rule_of(attr, t[0].n, &t[z.running], &t[z.grid]);
     const struct chance chance =

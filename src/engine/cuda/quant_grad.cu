@@ -49,7 +49,7 @@ struct run_set {
 struct span {
     uint32_t begin, end;
 
-    __device__ bool holds(uint32_t e) const {
+    __device__ bool holds(size_t e) const {
         return e >= begin && e < end;
     }
 };
@@ -72,9 +72,9 @@ static __device__ float part_one(const part &p, int node, uint32_t e, uint32_t s
     }
 }
 
-/* Run w of a thread whose first element is e. */
-static __device__ inline uint32_t run_at(uint32_t e, int w) {
-    return e + (uint32_t)w * RUN_STEP;
+/* Run w of a thread whose first element is e. Of 64 bits, so that four runs have one address. */
+static __device__ inline size_t run_at(uint32_t e, int w) {
+    return (size_t)e + (size_t)w * RUN_STEP;
 }
 
 /* The whole runs from element e on: all are loaded before the first is used. ONE: the tensor has one
@@ -85,23 +85,25 @@ static __device__ inline void load_typed(const part &p, int node, uint32_t e, ui
     const char *at = p.at.of(node);
 #pragma unroll
     for (int w = 0; w < RUNS; w++) {
-        const uint32_t run = run_at(e, w);
+        const size_t run = run_at(e, w);
         if (!INSIDE && !within.holds(run)) {
             continue;
         }
         if constexpr (DTYPE == OCT_DTYPE_S8) {
             lift_bytes(load_word(at + run) ^ 0x80808080U, y.x[w]);
-            const float scale = ONE ? *p.scale.of(node) : part_scale(p, node, run, sample);
+            const float scale =
+                ONE ? *p.scale.of(node) : part_scale(p, node, (uint32_t)run, sample);
             for (int i = 0; i < RUN; i++) {
                 y.x[w][i] = scale * (y.x[w][i] - (WHOLE + 128.0F));
             }
         } else if constexpr (DTYPE == OCT_DTYPE_S32) {
-            const int4 sums = *(const int4 *)(at + (size_t)run * sizeof(int32_t));
-            const float scale = ONE ? *p.scale.of(node) : part_scale(p, node, run, sample);
+            const int4 sums = *(const int4 *)(at + run * sizeof(int32_t));
+            const float scale =
+                ONE ? *p.scale.of(node) : part_scale(p, node, (uint32_t)run, sample);
             y.x[w][0] = scale * (float)sums.x, y.x[w][1] = scale * (float)sums.y;
             y.x[w][2] = scale * (float)sums.z, y.x[w][3] = scale * (float)sums.w;
         } else if constexpr (DTYPE == OCT_DTYPE_BF16) {
-            const uint2 halves = *(const uint2 *)(at + (size_t)run * sizeof(uint16_t));
+            const uint2 halves = *(const uint2 *)(at + run * sizeof(uint16_t));
             y.x[w][0] = widen_half(halves.x), y.x[w][1] = widen_high(halves.x);
             y.x[w][2] = widen_half(halves.y), y.x[w][3] = widen_high(halves.y);
         } else {
@@ -134,7 +136,7 @@ static __device__ inline void mask_runs(const parts &all, int node, uint32_t e, 
     const float below = WHOLE + all.grid.of(node)->zero;
 #pragma unroll
     for (int w = 0; w < RUNS; w++) {
-        const uint32_t run = run_at(e, w);
+        const size_t run = run_at(e, w);
         if (within.holds(run)) {
             float lifted[RUN];
             lift_bytes(load_word(bytes + run), lifted);
@@ -296,7 +298,7 @@ static __global__ void __launch_bounds__(BLOCK, 4) write_sum(parts all, nodes<ch
     join_runs(all, node, e, within, sum);
 #pragma unroll
     for (int w = 0; w < RUNS; w++) {
-        const uint32_t run = run_at(e, w);
+        const size_t run = run_at(e, w);
         if (all.is_wide && within.holds(run)) {
             if constexpr (IS_HALF) {
                 store_halves(halves + run, sum.x[w]);
@@ -305,11 +307,11 @@ static __global__ void __launch_bounds__(BLOCK, 4) write_sum(parts all, nodes<ch
             }
         }
         for (int i = 0; i < RUN && !all.is_wide; i++) {
-            if (within.holds(run + (uint32_t)i)) {
+            if (within.holds(run + (size_t)i)) {
                 if constexpr (IS_HALF) {
-                    halves[run + (uint32_t)i] = round_half(sum.x[w][i]);
+                    halves[run + (size_t)i] = round_half(sum.x[w][i]);
                 } else {
-                    floats[run + (uint32_t)i] = sum.x[w][i];
+                    floats[run + (size_t)i] = sum.x[w][i];
                 }
             }
         }
@@ -344,7 +346,7 @@ static __device__ inline void scale_channels(const weight_scale &w, int node, ui
     const float *scale = w.at.of(node);
 #pragma unroll
     for (int r = 0; r < RUNS; r++) {
-        uint32_t j = run_at(e, r) % w.c;
+        uint32_t j = (uint32_t)run_at(e, r) % w.c;
         for (int i = 0; i < RUN; i++) {
             y.x[r][i] = y.x[r][i] * (scale[j] * factor);
             j = j + 1 == w.c ? 0 : j + 1;
@@ -439,15 +441,15 @@ static __device__ inline void write_runs(uint8_t *q, uint32_t turn, const draws 
                                          const run_set &y) {
 #pragma unroll
     for (int r = 0; r < RUNS; r++) {
-        const uint32_t run = run_at(e, r);
+        const size_t run = run_at(e, r);
         const uint32_t bytes =
             run_bytes<INSIDE>(y.x[r], s, k.low[r], k.high[r]) ^ turn * 0x01010101U;
         if (INSIDE || ((HOW != ANY || is_wide) && within.holds(run))) {
             *(uint32_t *)(q + run) = bytes;
         }
         for (int i = 0; i < RUN && HOW == ANY && !is_wide; i++) {
-            if (within.holds(run + (uint32_t)i)) {
-                q[run + (uint32_t)i] = (uint8_t)(bytes >> 8 * i);
+            if (within.holds(run + (size_t)i)) {
+                q[run + (size_t)i] = (uint8_t)(bytes >> 8 * i);
             }
         }
     }
@@ -641,7 +643,9 @@ static __global__ void __launch_bounds__(SAMPLE_BLOCK)
 
 /* Blocks of a pass over a node. */
 static int blocks_of(const struct oct__lane *lane, const parts &all) {
-    const int rounds = rounds_of(lane, all.count, BLOCK_ELEMENTS);
+    const size_t bytes = oct__dtype_bytes(all.a.dtype) +
+                         (all.has_b ? oct__dtype_bytes(all.b.dtype) : 0) + (all.has_mask ? 1 : 0);
+    const int rounds = rounds_of(lane, all.count, BLOCK_ELEMENTS, bytes);
     const int blocks = divided_up(all.count, (size_t)rounds * BLOCK_ELEMENTS);
     return blocks < 1024 ? blocks : 1024;
 }

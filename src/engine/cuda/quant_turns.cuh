@@ -53,15 +53,19 @@ struct turns {
     }
 };
 
-/* Blocks that a large GPU runs at a time, or somewhat more: as many turns lie between the last block
- * that finds a node's range and the first that wants it. */
-enum { AT_A_TIME = 640 };
+/* Blocks that the device runs at a time: as many turns lie between the last block that finds a node's
+ * range and the first that wants it. */
+static size_t at_a_time(const struct oct__lane *lane) {
+    return 4 * (size_t)((const struct oct__cuda_engine *)lane->engine)->n_processors;
+}
 
-/* How often a block goes round: what it costs to begin, to meet and to end is then spread over more
- * elements, as long as there are blocks enough. `elements` of each node, `each` of them a round. */
-static int rounds_of(const struct oct__lane *lane, size_t elements, size_t each) {
-    const size_t rounds = (size_t)lane->form.n_nodes * elements / (each * 2 * AT_A_TIME);
-    return rounds < 1 ? 1 : rounds > 4 ? 4 : (int)rounds;
+/* How often a block goes round, `each` of a node's elements at a time: where blocks are many, what it
+ * costs to begin, to meet and to end is spread over more elements. The longer a block takes, the more
+ * is read before it is read again, all of which the cache has to hold: `bytes` an element. */
+static int rounds_of(const struct oct__lane *lane, size_t elements, size_t each, size_t bytes) {
+    const size_t all = (size_t)lane->form.n_nodes * elements, most = bytes <= 4 ? 4 : 16 / bytes;
+    const size_t rounds = (all + each * at_a_time(lane) - 1) / (each * at_a_time(lane));
+    return (int)(rounds < most ? rounds : most);
 }
 
 /* launch(turns, blocks) for all nodes of the lane, in as many launches as there are places to meet. */
@@ -71,7 +75,7 @@ static void in_turns(const struct oct__lane *lane, int parts, const Launch &laun
     for (int first = 0; first < lane->form.n_nodes; first += OCT_CUDA_MEETINGS) {
         const int left = lane->form.n_nodes - first;
         const int n = left < OCT_CUDA_MEETINGS ? left : OCT_CUDA_MEETINGS;
-        const int ahead = 1 + divided_up(AT_A_TIME, 2 * (size_t)parts);
+        const int ahead = 1 + divided_up(at_a_time(lane), 2 * (size_t)parts);
         const turns order = {divider_of(parts),     (uint32_t)parts, n,
                              ahead < n ? ahead : n, first,           meetings};
         launch(order, (unsigned)(2 * n * parts));
