@@ -6,7 +6,8 @@
  *     plain way, for ordinary and for odd values: zeros, constants, an outlier, one sign only,
  *     denormals, a batch of one, maps of one position;
  *   - a NaN or an infinity is seen in the scale;
- *   - rounding by chance is unbiased, and its bits depend on seed, node, step and layer alone.
+ *   - rounding by chance is unbiased, and its bits depend on seed, node, step and layer alone;
+ *   - a cohort of any size has the bits of its nodes.
  *
  * Gradients are test_quant_grad.c's. test_engine.c holds all of these operations to threads, launches
  * and foreign memory, tests/oracle to an oracle in double.
@@ -706,6 +707,63 @@ static void chance_has_a_name(void **state) {
     launch_engines(check_named);
 }
 
+/* --- cohorts ---------------------------------------------------------------------------------- */
+
+/* More nodes than an engine's launch may have; `c` elements of each. */
+enum { MANY = 1030, FEW = 103 };
+
+static struct oct__tensor many_new(enum oct__dtype dtype, int c) {
+    struct oct__tensor all = tensor_new(dtype, 1, 1, 1, MANY * c);
+    all.c = c;
+    all.stride = oct__tensor_bytes(&all);
+    return all;
+}
+
+static void expect_same_of_many(const char *who, struct oct__tensor found,
+                                struct oct__tensor expected) {
+    for (int node = 0; node < MANY; node++) {
+        if (memcmp(at(found, node), at(expected, node), found.stride) != 0) {
+            fail_msg("%s: node %d of %d has other bits than in a launch of %d", who, node, MANY,
+                     FEW);
+        }
+    }
+}
+
+/* One launch, and as many as it takes with a few nodes each. */
+static void check_many(struct oct__engine *engine) {
+    enum { C = 16 };
+    struct dice dice = dice_of(9);
+    struct oct__tensor x = many_new(OCT_DTYPE_F32, C), out[2][5];
+    for (size_t i = 0; i < (size_t)MANY * C; i++) {
+        floats(x, 0)[i] = (float)dice_normal(&dice);
+    }
+    for (int form = 0; form < 2; form++) {
+        const int step = form == 0 ? MANY : FEW;
+        struct oct__tensor *y = out[form];
+        y[0] = many_new(OCT_DTYPE_F32, 2); /* running range, bytes, grid; bytes, scale */
+        y[1] = many_new(OCT_DTYPE_U8, C);
+        y[2] = many_new(OCT_DTYPE_F32, OCT_GRID);
+        y[3] = many_new(OCT_DTYPE_S8, C);
+        y[4] = many_new(OCT_DTYPE_F32, 1);
+        for (int first = 0; first < MANY; first += step) {
+            struct launch_way way = launch_plain;
+            way.first = first;
+            way.n_nodes = step;
+            LAUNCH(engine, QUANTIZE, quant_attr(OCT_RANGE_MEAN, 1), way, x, y[0], y[1], y[2]);
+            LAUNCH(engine, GRAD_QUANTIZE, (union oct__attr){0}, way, x, absent, absent, absent,
+                   absent, absent, absent, y[3], y[4]);
+        }
+    }
+    for (int i = 0; i < 5; i++) {
+        expect_same_of_many(engine->kind->plugin.name, out[0][i], out[1][i]);
+    }
+}
+
+static void cohorts_of_any_size(void **state) {
+    (void)state;
+    launch_engines(check_many);
+}
+
 /* --- the rest -------------------------------------------------------------------------------- */
 
 static void check_vectors(struct oct__engine *engine) {
@@ -813,6 +871,7 @@ int main(void) {
         cmocka_unit_test_teardown(strange_values_are_seen, tensors_free),
         cmocka_unit_test_teardown(chance_is_unbiased, tensors_free),
         cmocka_unit_test_teardown(chance_has_a_name, tensors_free),
+        cmocka_unit_test_teardown(cohorts_of_any_size, tensors_free),
         cmocka_unit_test_teardown(vectors, tensors_free),
         cmocka_unit_test_teardown(counts, tensors_free),
     };

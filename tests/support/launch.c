@@ -127,6 +127,8 @@ oct_status launch_try(struct oct__engine *engine, enum oct__op op, union oct__at
         .seed = way.seed,
         .step = way.step,
     };
+    const size_t last = (size_t)(way.first + way.n_nodes);
+    const size_t n_nodes = last > LAUNCH_NODES ? last : LAUNCH_NODES;
     struct oct__args args = {.attr = attr, .layer = LAUNCH_LAYER};
     struct oct__plan plan;
     void *there[OCT_ARGS_MOST] = {NULL}, *scratch = NULL;
@@ -151,8 +153,8 @@ oct_status launch_try(struct oct__engine *engine, enum oct__op op, union oct__at
             there[i] = operands[j].at == t->at ? there[j] : there[i];
         }
         if (!there[i]) {
-            EXPECT_OK(engine->alloc(engine, LAUNCH_NODES * t->stride, "operand", &there[i]));
-            EXPECT_OK(engine->write(engine, there[i], t->at, LAUNCH_NODES * t->stride));
+            EXPECT_OK(engine->alloc(engine, n_nodes * t->stride, "operand", &there[i]));
+            EXPECT_OK(engine->write(engine, there[i], t->at, n_nodes * t->stride));
         }
         args.t[i].at = (char *)there[i] + (size_t)way.first * t->stride;
     }
@@ -163,7 +165,7 @@ oct_status launch_try(struct oct__engine *engine, enum oct__op op, union oct__at
     for (int i = 0; letters[i]; i++) {
         const struct oct__tensor *t = &operands[i];
         if (t->n != 0 && is_written(letters[i])) {
-            EXPECT_OK(engine->read(engine, t->at, there[i], LAUNCH_NODES * t->stride));
+            EXPECT_OK(engine->read(engine, t->at, there[i], n_nodes * t->stride));
         }
     }
     for (int i = 0; letters[i]; i++) {

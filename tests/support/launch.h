@@ -16,7 +16,7 @@ enum { LAUNCH_NODES = 3, LAUNCH_SHARD = 16, LAUNCH_LAYER = 17, LAUNCH_FIRST_NODE
 
 /* How a call is laid over nodes and threads, and the names of its random bits. */
 struct launch_way {
-    int first, n_nodes, n_threads; /* of the LAUNCH_NODES */
+    int first, n_nodes, n_threads; /* of the LAUNCH_NODES, or of more that the operands have */
     uint64_t seed;
     uint32_t step;
 };
