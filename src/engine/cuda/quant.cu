@@ -132,25 +132,12 @@ struct sum_source {
         __device__ float one(size_t e) const {
             return m * (float)sums[e];
         }
-        /* Of as many units as lie before the end; the first does. */
-        template <int WIDE, int COUNT>
-        __device__ void add_integers(uint32_t base, uint32_t end, extremes &ends) const {
-            int s[COUNT][WIDE];
-#pragma unroll
-            for (int u = 0; u < COUNT; u++) {
-                const uint32_t next = base + (uint32_t)u * (BLOCK * WIDE);
-                const uint32_t e = next < end ? next : base;
-                if constexpr (WIDE == 4) {
-                    const int4 four = *(const int4 *)(sums + e);
-                    s[u][0] = four.x, s[u][1] = four.y, s[u][2] = four.z, s[u][3] = four.w;
-                } else {
-                    s[u][0] = sums[e];
-                }
-            }
-#pragma unroll
-            for (int i = 0; i < COUNT * WIDE; i++) {
-                ends.lo = min(ends.lo, s[i / WIDE][i % WIDE]);
-                ends.hi = max(ends.hi, s[i / WIDE][i % WIDE]);
+        template <int WIDE> __device__ void load_integers(size_t e, int s[WIDE]) const {
+            if constexpr (WIDE == 4) {
+                const int4 four = *(const int4 *)(sums + e);
+                s[0] = four.x, s[1] = four.y, s[2] = four.z, s[3] = four.w;
+            } else {
+                s[0] = sums[e];
             }
         }
         __device__ extremes of_integers(extremes ends) const {
@@ -257,44 +244,75 @@ static __device__ inline piece piece_of(const cut &all, uint32_t number) {
     return p;
 }
 
-/* A thread's part of a piece's extremes. The values of a turn are all loaded before the first of them is
- * looked at. */
-template <typename Source, int WIDE, typename View>
-static __device__ inline extremes extremes_of(const View &view, piece p) {
-    constexpr int units = UNITS_OF(WIDE);
-    extremes ends = no_extremes();
-    float lo = INFINITY, hi = -INFINITY;
-    bool is_tame = false;
-    if constexpr (Source::may_be_tame) {
-        is_tame = view.is_tame();
+/* Extremes of values, and in floats where none of those can be a NaN. */
+struct ends_of_values {
+    extremes ends;
+    float lo, hi;
+    bool is_tame;
+};
+
+/* A thread's COUNT units from element `base` on, which is before the end; INSIDE: and so are all. They
+ * are loaded before the first of them is looked at; what is beyond the end is the first once more. */
+template <typename Source, int WIDE, int COUNT, bool INSIDE, typename View>
+static __device__ inline void add_units(const View &view, uint32_t base, uint32_t end,
+                                        ends_of_values &all) {
+    size_t at[COUNT];
+#pragma unroll
+    for (int u = 0; u < COUNT; u++) {
+        at[u] = (size_t)base + (size_t)u * (BLOCK * WIDE);
+        at[u] = INSIDE || at[u] < end ? at[u] : base;
     }
-#pragma unroll 2
-    for (uint32_t base = p.begin + threadIdx.x * WIDE; base < p.end; base += BLOCK * WIDE * units) {
-        if constexpr (Source::has_integers) {
-            view.template add_integers<WIDE, units>(base, p.end, ends);
-        } else {
-            float x[units][WIDE];
+    if constexpr (Source::has_integers) {
+        int s[COUNT][WIDE];
 #pragma unroll
-            for (int u = 0; u < units; u++) { /* what is beyond the end is the first once more */
-                const uint32_t e = base + (uint32_t)u * (BLOCK * WIDE);
-                load<WIDE>(view, e < p.end ? e : base, x[u]);
-            }
+        for (int u = 0; u < COUNT; u++) {
+            view.template load_integers<WIDE>(at[u], s[u]);
+        }
 #pragma unroll
-            for (int i = 0; i < units * WIDE; i++) {
-                if (is_tame) {
-                    lo = fminf(lo, x[i / WIDE][i % WIDE]);
-                    hi = fmaxf(hi, x[i / WIDE][i % WIDE]);
-                } else {
-                    ends.add(x[i / WIDE][i % WIDE]);
-                }
+        for (int i = 0; i < COUNT * WIDE; i++) {
+            all.ends.lo = min(all.ends.lo, s[i / WIDE][i % WIDE]);
+            all.ends.hi = max(all.ends.hi, s[i / WIDE][i % WIDE]);
+        }
+    } else {
+        float x[COUNT][WIDE];
+#pragma unroll
+        for (int u = 0; u < COUNT; u++) {
+            load<WIDE>(view, at[u], x[u]);
+        }
+#pragma unroll
+        for (int i = 0; i < COUNT * WIDE; i++) {
+            if (all.is_tame) {
+                all.lo = fminf(all.lo, x[i / WIDE][i % WIDE]);
+                all.hi = fmaxf(all.hi, x[i / WIDE][i % WIDE]);
+            } else {
+                all.ends.add(x[i / WIDE][i % WIDE]);
             }
         }
     }
-    if (is_tame) {
-        ends.lo = oct__float_order(lo);
-        ends.hi = oct__float_order(hi);
+}
+
+/* A thread's part of a piece's extremes: two rounds at a time, so that more is on the way. */
+template <typename Source, int WIDE, typename View>
+static __device__ inline extremes extremes_of(const View &view, piece p) {
+    constexpr int units = UNITS_OF(WIDE), round = BLOCK * WIDE * units;
+    ends_of_values all = {no_extremes(), INFINITY, -INFINITY, false};
+    if constexpr (Source::may_be_tame) {
+        all.is_tame = view.is_tame();
     }
-    return ends;
+    uint32_t first = p.begin;
+#pragma unroll 1
+    for (; first + 2 * round <= p.end; first += 2 * round) {
+        add_units<Source, WIDE, 2 * units, true>(view, first + threadIdx.x * WIDE, p.end, all);
+    }
+#pragma unroll 1
+    for (uint32_t base = first + threadIdx.x * WIDE; base < p.end; base += round) {
+        add_units<Source, WIDE, units, false>(view, base, p.end, all);
+    }
+    if (all.is_tame) {
+        all.ends.lo = oct__float_order(all.lo);
+        all.ends.hi = oct__float_order(all.hi);
+    }
+    return all.ends;
 }
 
 /* Samples' extremes from those of their pieces: eight lanes a sample. */
