@@ -7,13 +7,13 @@
  *
  *     scratch: [node][sample][piece] extremes
  *
- * A thread reads 16 bytes at a time where tensors are aligned and samples long enough: four neighbours,
- * or sixteen of bytes. Else it reads four bytes, or one element.
+ * A thread reads 16 bytes at a time where tensors are aligned and samples long enough: four
+ * neighbours, or sixteen of bytes. Else it reads four bytes, or one element.
  */
 #include "engine/cuda/quant_turns.cuh"
 
-/* Units (four elements, or one) of a thread of the kernels that go through a tensor once, and of any
- * number of elements. */
+/* Units (four elements, or one) of a thread of the kernels that go through a tensor once; of units
+ * of any number of elements. */
 enum { UNITS = 4 };
 #define UNITS_OF(WIDE) ((WIDE) > 4 ? 1 : (int)UNITS)
 
@@ -225,7 +225,7 @@ struct piece {
 
 enum { PIECE = 4096, FOLDED_MOST = 1024 };
 
-/* Pieces of so many rounds at most give a launch enough blocks; but one block folds all of a node's. */
+/* Pieces of so many rounds at most give a launch enough blocks; but one folds all of a node's. */
 static cut cut_of(const struct oct__tensor *x, int rounds) {
     cut all = {count_of(x), sample_of(x), 0, 1, {}};
     const int most = FOLDED_MOST / x->n > 1 ? FOLDED_MOST / x->n : 1;
@@ -251,8 +251,8 @@ struct ends_of_values {
     bool is_tame;
 };
 
-/* A thread's COUNT units from element `base` on, which is before the end; INSIDE: and so are all. They
- * are loaded before the first of them is looked at; what is beyond the end is the first once more. */
+/* A thread's COUNT units from element `base` on, which is before the end; INSIDE: and so are all.
+ * They are loaded before the first is looked at; what is beyond the end is the first once more. */
 template <typename Source, int WIDE, int COUNT, bool INSIDE, typename View>
 static __device__ inline void add_units(const View &view, uint32_t base, uint32_t end,
                                         ends_of_values &all) {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* quant.cuh - what the kernels on bytes share: bytes and floats, chance, extremes, grids.
  *
- * A quantizer is two launches. The first leaves extremes of samples in scratch; every block of the
- * second folds those few numbers again, so that all of them know the grid without a third launch
- * between, and then writes its bytes. The first block of a node also writes the grid down and
- * brings the running range up to date, which nobody else reads then.
+ * A quantizer takes two passes: for extremes of samples, which are left in scratch, and for bytes.
+ * Where both are one launch (quant_turns.cuh), one block folds those few numbers; where they are two,
+ * every block of the second does, so that all know the grid without a third launch between. One
+ * block of a node's also writes the grid down and brings the running range up to date, which nobody
+ * else reads then.
  *
  * Bytes go in fours, a word of memory. They become floats and back by way of the numbers from 2^23
  * on, whose last bits are whole: a byte put there and 2^23 taken away is exact, and so is adding to
@@ -266,7 +267,7 @@ static __device__ inline extremes block_extremes(extremes e, extremes room[32]) 
     return e;
 }
 
-/* The same of a block of BLOCK threads, for its first warp alone: with one barrier, and less to read. */
+/* The same of a block of BLOCK threads, for its first warp alone: one barrier, and less to read. */
 static __device__ inline extremes first_warp_extremes(extremes e, extremes room[BLOCK / 32]) {
     e = warp_extremes(e);
     if (threadIdx.x % 32 == 0) {

@@ -508,7 +508,7 @@ static __device__ inline uint32_t settle_peak(const parts &all, int node, uint32
     }
 }
 
-/* Whether all runs of a block's tiles count; not asked of kernels for anything. */
+/* Whether all runs of a block's tiles count. Kernels for ANY sum look at each. */
 template <int HOW> static __device__ inline bool is_inside(const parts &all, uint32_t tile) {
     return HOW != ANY && (tile + BLOCK_TILES) * TILE <= all.count;
 }
