@@ -43,12 +43,13 @@ static union oct__attr quant_attr(enum oct__range range, int stochastic) {
 
 static const char *const range_names[] = {"mean", "full", "running"};
 
-/* Batches and maps: one shard and more, the last one short; one position; blocks of several sizes. */
+/* Batches and maps: one shard and more, the last one short; one position; blocks of several sizes; so
+ * many samples that a block of a GPU has several. */
 static const struct {
     int n, h, w, c;
-} shapes[] = {{1, 1, 1, 1},    {1, 5, 3, 4},    {19, 1, 1, 10}, {37, 3, 3, 6},
-              {6, 4, 4, 32},   {2, 14, 14, 16}, {2, 8, 8, 64},  {1, 2, 8, 128},
-              {2, 32, 32, 16}, {16, 5, 7, 64},  {3, 1, 2, 5000}};
+} shapes[] = {{1, 1, 1, 1},    {1, 5, 3, 4},    {19, 1, 1, 10},  {37, 3, 3, 6},   {6, 4, 4, 32},
+              {2, 14, 14, 16}, {2, 8, 8, 64},   {1, 2, 8, 128},  {2, 32, 32, 16}, {16, 5, 7, 64},
+              {3, 1, 2, 5000}, {190, 2, 2, 16}, {190, 3, 3, 128}};
 
 /* --- the parts of an operation, one by one ---------------------------------------------------- */
 

@@ -11,6 +11,7 @@
  *             backward: [node][sample][quantity][channel] sums
  */
 #include "engine/cuda/range_rows.cuh"
+#include "engine/cuda/range_spans.cuh"
 
 /* Operands. */
 enum { X, X_GRID, GAMMA, BETA, V, RUNNING, SCALE, USED, Y, Y_GRID };
@@ -54,8 +55,11 @@ static void launch_spread(const struct oct__lane *lane, const struct oct__args *
     const nodes<const float> v = nodes_of<const float>(&t[V]);
     const nodes<float> scale = nodes_of<float>(&t[SCALE]);
     row_form rows = {};
-    if (WIDE == 4 && row_form_of(form, &rows)) {
-        launch_kernel(find_row_spread<PEAKS>, row_grid(lane, form), (unsigned)(rows.n_warps * 32),
+    const bool has_many = lane->form.n_nodes * form.n >= MANY_SAMPLES;
+    if (WIDE == 4 && row_form_of(form, has_many ? MANY_WORDS : LANE_WORDS, &rows)) {
+        const auto kernel =
+            has_even_turns(rows) ? find_row_spread<PEAKS, true> : find_row_spread<PEAKS, false>;
+        launch_kernel(kernel, row_grid(lane, form), (unsigned)(rows.n_warps * 32),
                       row_spread_shared(form, rows), stream_of(lane), x, form, rows, v, scale,
                       peaks);
     } else {
@@ -90,11 +94,16 @@ static void launch_forward(const struct oct__lane *lane, const struct oct__args 
                       peaks, found);
         bytes.found = found;
     }
+    const bool by_chance = attr->quant.stochastic && needs_ends;
+    span_form span = {};
+    if (WIDE == 4 && span_form_of(form, lane->form.n_nodes, &span)) {
+        launch_spans(lane, form, span, values_of(args), of, bytes, by_chance);
+        return;
+    }
     const int rows = norm_rows(form, WIDE);
     const dim3 grid = norm_grid_of(lane, form, rows);
-    const auto kernel = attr->quant.stochastic && needs_ends
-                            ? write_norm<byte_values, WIDE, OUT_CHANCE>
-                            : write_norm<byte_values, WIDE, OUT_NEAREST>;
+    const auto kernel = by_chance ? write_norm<byte_values, WIDE, OUT_CHANCE>
+                                  : write_norm<byte_values, WIDE, OUT_NEAREST>;
     const float_sink no_floats = {};
     launch_kernel(kernel, grid, BLOCK, 0, stream, values_of(args), form, of, bytes, no_floats,
                   rows);

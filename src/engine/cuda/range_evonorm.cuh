@@ -477,6 +477,20 @@ struct norm_bytes {
     struct chance chance;
 };
 
+/* The extremes of samples first … first + count - 1, from one or the other. */
+static __device__ inline void leave_samples(const norm_form &form, const norm_params &of,
+                                            const vector_steps &steps, const norm_bytes &bytes,
+                                            int node, int first, int count, extremes *sample) {
+    const extremes *found = bytes.found + (size_t)node * (size_t)form.n + first;
+    if (bytes.found == NULL) {
+        fill_samples(form, of, steps, node, bytes.peaks, first, count, sample);
+        return;
+    }
+    for (int i = (int)threadIdx.x; i < count; i += BLOCK) {
+        sample[i] = found[i];
+    }
+}
+
 /* A thread's first ends, which it has asked for before it needs them. */
 enum { EARLY = 2 };
 
@@ -499,13 +513,7 @@ norm_grid(const norm_form &form, const norm_params &of, const vector_steps &step
     return choose_grid(
         bytes.rule, node, blockIdx.x == 0 && blockIdx.y == 0,
         [&](int first, int count, extremes *sample) {
-            if (bytes.found == NULL) {
-                fill_samples(form, of, steps, node, bytes.peaks, first, count, sample);
-                return;
-            }
-            for (int i = (int)threadIdx.x; i < count; i += BLOCK) {
-                sample[i] = found[first + i];
-            }
+            leave_samples(form, of, steps, bytes, node, first, count, sample);
         },
         [&]() {
             extremes own = no_extremes();

@@ -11,8 +11,8 @@
  * What warps find meets in shared memory, [warp][channel], in an order that the shape alone gives.
  * Shapes that are not like this go through range_evonorm.cuh.
  *
- * Bytes are compared two at a time, as halves of a register: a byte, or a byte above the number of its
- * row. The extremes of e = x * h(v * x) need no e for every byte. With rising x it falls to one valley
+ * Bytes are compared two at a time, as halves of a register: a byte above nothing, or above the number of
+ * its row. The extremes of e = x * h(v * x) need no e for every byte. With rising x it falls to one valley
  * and rises from there (with v < 0: rises to one peak), at v * x = -3/2; so its extremes are at the
  * ends of the values that occur, or at the two next to that place, which are the ends of the bytes
  * counted around from there. Between bytes e changes by more than its rounding, so this gives the very
@@ -24,8 +24,9 @@
 #include "engine/cuda/range_evonorm.cuh"
 
 enum { ROW_WARPS = 16, ROW_BLOCK = ROW_WARPS * 32, ROW_TABLE = 1024, ROW_CHANNELS = 128 };
-/* Words of a lane, where there are warps enough; a row's number in its warp is a byte. */
-enum { LANE_WORDS = 8, WARP_ROWS = 256 };
+/* Words of a lane, where there are warps enough, and with spreads of so many samples that twice as many
+ * fill a GPU; a row's number in its warp is a byte. */
+enum { LANE_WORDS = 8, MANY_WORDS = 16, MANY_SAMPLES = 512, WARP_ROWS = 256 };
 
 /* Words that a lane loads at once, and elements from one to the next. */
 enum { TURN = 4, TURN_STEP = 128 };
@@ -36,8 +37,8 @@ struct row_form {
     int word_bits;              /* a row has 1 << word_bits words of four channels */
 };
 
-/* False: the shape is not like this. */
-static inline bool row_form_of(const norm_form &form, row_form *out) {
+/* Each lane shall have up to `words` words. False: the shape is not like this. */
+static inline bool row_form_of(const norm_form &form, int words, row_form *out) {
     bool is_found = false;
     int bits = 0;
     while (4 << bits < form.c) {
@@ -59,11 +60,16 @@ static inline bool row_form_of(const norm_form &form, row_form *out) {
             *out = found;
             is_found = true;
         }
-        if (rows <= LANE_WORDS << (5 - bits)) {
+        if (rows <= words << (5 - bits)) {
             break;
         }
     }
     return is_found;
+}
+
+/* Whether every lane of a warp has the same number of whole turns. */
+static inline bool has_even_turns(const row_form &rows) {
+    return rows.rows % (TURN << (5 - rows.word_bits)) == 0;
 }
 
 static inline dim3 row_grid(const struct oct__lane *lane, const norm_form &form) {
@@ -175,46 +181,60 @@ static __device__ inline float2 e_ends(const byte_grid &grid, const row_form &ro
     return make_float2(float_at(ends.lo), float_at(ends.hi));
 }
 
-/* The warp's rows: into found[channel]. `turns`: of each channel, 256 less its turning byte. */
-template <bool PEAKS, typename View>
+/* Extremes of a turn's words. Bytes lie in the upper parts of halves, above nothing, so that counting
+ * them around is a sum that may run over: what it leaves in the next half is below its byte. */
+template <bool PEAKS>
+static __device__ inline void add_turn(const raw_bytes<4> raw[TURN], int left, const uint32_t by[2],
+                                       half_ends &plain, half_ends &turned) {
+#pragma unroll
+    for (int u = 0; u < TURN; u++) {
+        if (u >= left) {
+            break;
+        }
+        const uint32_t two[2] = {__byte_perm(raw[u].word, 0, 0x2404U), raw[u].word & 0xff00ff00U};
+        for (int i = 0; i < 2; i++) {
+            plain.low[i] = __vminu2(plain.low[i], two[i]);
+            plain.high[i] = __vmaxu2(plain.high[i], two[i]);
+            if constexpr (PEAKS) {
+                turned.low[i] = __vminu2(turned.low[i], two[i] + by[i]);
+                turned.high[i] = __vmaxu2(turned.high[i], two[i] + by[i]);
+            }
+        }
+    }
+}
+
+/* The warp's rows: into found[channel]. `turns`: of each channel, 256 less its turning byte. A turn's
+ * words are on their way while those before it are compared. */
+template <bool PEAKS, bool EVEN, typename View>
 static __device__ inline void sweep_bytes(const View &x, const norm_form &form,
                                           const row_form &rows, const uint32_t *turns,
                                           uint32_t *found) {
     const row_place p = row_place_of(form, rows);
-    raw_bytes<4> raw[TURN];
+    raw_bytes<4> raw[TURN], next[TURN];
     half_ends plain, turned;
-    uint32_t by[2];
-    load_turn<true>(x, p.at, p.left(rows, 0), raw);
+    uint32_t by[2] = {0, 0};
+    load_turn<true>(x, p.at, EVEN ? (int)TURN : p.left(rows, 0), raw);
     plain.begin();
     turned.begin();
     if constexpr (PEAKS) {
         __syncthreads(); /* the first words are on their way */
-        by[0] = turns[p.channel] | turns[p.channel + 2] << 16;
-        by[1] = turns[p.channel + 1] | turns[p.channel + 3] << 16;
+        by[0] = (turns[p.channel] & 255U) << 8 | turns[p.channel + 2] << 24;
+        by[1] = (turns[p.channel + 1] & 255U) << 8 | turns[p.channel + 3] << 24;
     }
-    for (int turn = 0;;) {
-        const int left = p.left(rows, turn);
-#pragma unroll
-        for (int u = 0; u < TURN; u++) {
-            if (u >= left) {
-                break;
-            }
-            for (int i = 0; i < 2; i++) {
-                const uint32_t two = __byte_perm(raw[u].word, 0, 0x4240U + (uint32_t)i * 0x0101U);
-                plain.low[i] = __vminu2(plain.low[i], two);
-                plain.high[i] = __vmaxu2(plain.high[i], two);
-                if constexpr (PEAKS) {
-                    const uint32_t around = (two + by[i]) & 0x00ff00ffU;
-                    turned.low[i] = __vminu2(turned.low[i], around);
-                    turned.high[i] = __vmaxu2(turned.high[i], around);
-                }
-            }
+    for (int turn = 0;; turn++) {
+        const bool is_last = (turn + 1) * TURN << p.step_bits >= rows.rows;
+        if (!is_last) {
+            load_turn<true>(x, p.at + (uint32_t)(turn + 1) * TURN * TURN_STEP,
+                            EVEN ? (int)TURN : p.left(rows, turn + 1), next);
         }
-        turn++;
-        if (turn * TURN << p.step_bits >= rows.rows) {
+        add_turn<PEAKS>(raw, EVEN ? (int)TURN : p.left(rows, turn), by, plain, turned);
+        if (is_last) {
             break;
         }
-        load_turn<true>(x, p.at + (uint32_t)turn * TURN * TURN_STEP, p.left(rows, turn), raw);
+#pragma unroll
+        for (int u = 0; u < TURN; u++) {
+            raw[u] = next[u];
+        }
     }
     __syncwarp();
     plain.meet(1 << rows.word_bits);
@@ -224,9 +244,9 @@ static __device__ inline void sweep_bytes(const View &x, const norm_form &form,
     if (p.row == 0) {
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            found[p.warp * form.c + p.channel + i] = plain.low_of(i) | plain.high_of(i) << 8 |
-                                                     turned.low_of(i) << 16 |
-                                                     turned.high_of(i) << 24;
+            found[p.warp * form.c + p.channel + i] =
+                plain.low_of(i) >> 8 | (plain.high_of(i) & 0xff00U) |
+                (turned.low_of(i) & 0xff00U) << 8 | (turned.high_of(i) & 0xff00U) << 16;
         }
     }
 }
@@ -252,8 +272,9 @@ static inline size_t row_spread_shared(const norm_form &form, const row_form &ro
     return table * sizeof(uint32_t) + 2 * table * sizeof(float);
 }
 
-/* PEAKS: the extremes of e go to peaks, [node][sample][channel]. Every address is aligned. */
-template <bool PEAKS>
+/* PEAKS: the extremes of e go to peaks, [node][sample][channel]. EVEN: every lane has whole turns.
+ * Every address is aligned. */
+template <bool PEAKS, bool EVEN>
 static __global__ void __launch_bounds__(ROW_BLOCK, 2)
     find_row_spread(byte_values values, norm_form form, row_form rows, nodes<const float> slopes,
                     nodes<float> scales, float2 *peaks) {
@@ -266,7 +287,7 @@ static __global__ void __launch_bounds__(ROW_BLOCK, 2)
     for (int j = (int)threadIdx.x; PEAKS && j < form.c; j += (int)blockDim.x) {
         turns[j] = 256U - turning_byte(x.grid, v[j]);
     }
-    sweep_bytes<PEAKS>(x, form, rows, turns, found);
+    sweep_bytes<PEAKS, EVEN>(x, form, rows, turns, found);
     __syncthreads();
     chunk_ends(x.grid, x.is_lost(), form, rows, found, low, high);
     /* From the last thread on: other warps than those that have the groups. */
@@ -564,7 +585,7 @@ static void launch_gradient(const struct oct__lane *lane, const norm_form &form,
                             bool is_whole) {
     float *found = (float *)lane->shared_scratch;
     row_form rows = {};
-    if (!row_form_of(form, &rows)) {
+    if (!row_form_of(form, LANE_WORDS, &rows)) {
         const auto kernel = form.c % 4 == 0 ? find_gradient<Values, Grads, Sink, 4>
                                             : find_gradient<Values, Grads, Sink, 1>;
         launch_kernel(kernel, sample_grid(lane, form), NORM_BLOCK, 0, stream_of(lane), x, dy, dx,
