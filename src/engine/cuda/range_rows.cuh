@@ -11,6 +11,8 @@
  * What warps find meets in shared memory, [warp][channel], in an order that the shape alone gives.
  * Shapes that are not like this go through range_evonorm.cuh.
  *
+ * Loops over a block's columns and chunks have a turn or two: unrolled, they would count them first.
+ *
  * Bytes are compared two at a time, as halves of a register: a byte above nothing, or above the number of
  * its row. The extremes of e = x * h(v * x) need no e for every byte. With rising x it falls to one valley
  * and rises from there (with v < 0: rises to one peak), at v * x = -3/2; so its extremes are at the
@@ -35,6 +37,7 @@ struct row_form {
     int n_warps, rows;          /* warps of a block, and of their rows each */
     int per_chunk, per_channel; /* warps of a chunk, chunks of a channel */
     int word_bits;              /* a row has 1 << word_bits words of four channels */
+    divider by_channel;         /* by per_channel */
 };
 
 /* Each lane shall have up to `words` words. False: the shape is not like this. */
@@ -56,7 +59,8 @@ static inline bool row_form_of(const norm_form &form, int words, row_form *out) 
             break;
         }
         if (rows <= WARP_ROWS) {
-            const row_form found = {n_warps, rows, k, form.hw / form.length, bits};
+            const int per_channel = form.hw / form.length;
+            const row_form found = {n_warps, rows, k, per_channel, bits, divider_of(per_channel)};
             *out = found;
             is_found = true;
         }
@@ -170,6 +174,7 @@ static __device__ inline float e_of(const byte_grid &grid, float v, uint32_t byt
 static __device__ inline float2 e_ends(const byte_grid &grid, const row_form &rows, float v,
                                        uint32_t turn, const uint32_t *found, int c) {
     byte_range all = {255U, 0, 255U, 0};
+#pragma unroll 4
     for (int w = 0; w < rows.n_warps; w++) {
         all.add(found[w * c]);
     }
@@ -203,21 +208,18 @@ static __device__ inline void add_turn(const raw_bytes<4> raw[TURN], int left, c
     }
 }
 
-/* The warp's rows: into found[channel]. `turns`: of each channel, 256 less its turning byte. A turn's
- * words are on their way while those before it are compared. */
+/* The warp's rows: into found[channel]. `turns`: of each channel, 256 less its turning byte; `raw`: the
+ * first turn's words. A turn's words are on their way while those before it are compared. */
 template <bool PEAKS, bool EVEN, typename View>
-static __device__ inline void sweep_bytes(const View &x, const norm_form &form,
-                                          const row_form &rows, const uint32_t *turns,
-                                          uint32_t *found) {
-    const row_place p = row_place_of(form, rows);
-    raw_bytes<4> raw[TURN], next[TURN];
+static __device__ inline void
+sweep_bytes(const View &x, const norm_form &form, const row_form &rows, const row_place &p,
+            const uint32_t *turns, raw_bytes<4> raw[TURN], uint32_t *found) {
+    raw_bytes<4> next[TURN];
     half_ends plain, turned;
     uint32_t by[2] = {0, 0};
-    load_turn<true>(x, p.at, EVEN ? (int)TURN : p.left(rows, 0), raw);
     plain.begin();
     turned.begin();
     if constexpr (PEAKS) {
-        __syncthreads(); /* the first words are on their way */
         by[0] = (turns[p.channel] & 255U) << 8 | turns[p.channel + 2] << 24;
         by[1] = (turns[p.channel + 1] & 255U) << 8 | turns[p.channel + 3] << 24;
     }
@@ -256,9 +258,12 @@ static __device__ inline void chunk_ends(const byte_grid &grid, bool is_lost, co
                                          const row_form &rows, const uint32_t *found, float *low,
                                          float *high) {
     const int n_chunks = form.c * rows.per_channel;
+#pragma unroll 1
     for (int i = (int)threadIdx.x; i < n_chunks; i += (int)blockDim.x) {
-        const int channel = i / rows.per_channel, chunk = i - channel * rows.per_channel;
+        const int channel = (int)rows.by_channel.quotient((uint32_t)i);
+        const int chunk = i - channel * rows.per_channel;
         byte_range all = {255U, 0, 255U, 0};
+#pragma unroll 1
         for (int k = 0; k < rows.per_chunk; k++) {
             all.add(found[(chunk * rows.per_chunk + k) * form.c + channel]);
         }
@@ -279,18 +284,29 @@ static __global__ void __launch_bounds__(ROW_BLOCK, 2)
     find_row_spread(byte_values values, norm_form form, row_form rows, nodes<const float> slopes,
                     nodes<float> scales, float2 *peaks) {
     __shared__ uint32_t turns[ROW_CHANNELS];
+    __shared__ float v[ROW_CHANNELS];
     uint32_t *found = dynamic_shared<uint32_t>();
     float *low = (float *)(found + rows.n_warps * form.c), *high = low + rows.n_warps * form.c;
-    const int node = (int)blockIdx.y, sample = (int)blockIdx.x;
+    const int node = (int)blockIdx.y, sample = (int)blockIdx.x, thread = (int)threadIdx.x;
+    /* All that the block has to wait for is asked for at once. */
+    const float own_v = PEAKS && thread < form.c ? slopes.of(node)[thread] : 0.0F;
     const auto x = values.of(node, (size_t)sample * (size_t)form.hw * (size_t)form.c);
-    const float *v = slopes.of(node);
-    for (int j = (int)threadIdx.x; PEAKS && j < form.c; j += (int)blockDim.x) {
+    const row_place p = row_place_of(form, rows);
+    raw_bytes<4> raw[TURN];
+    load_turn<true>(x, p.at, EVEN ? (int)TURN : p.left(rows, 0), raw);
+#pragma unroll 1
+    for (int j = thread; PEAKS && j < form.c; j += (int)blockDim.x) {
+        v[j] = j == thread ? own_v : slopes.of(node)[j];
         turns[j] = 256U - turning_byte(x.grid, v[j]);
     }
-    sweep_bytes<PEAKS, EVEN>(x, form, rows, turns, found);
+    if constexpr (PEAKS) {
+        __syncthreads();
+    }
+    sweep_bytes<PEAKS, EVEN>(x, form, rows, p, turns, raw, found);
     __syncthreads();
     chunk_ends(x.grid, x.is_lost(), form, rows, found, low, high);
     /* From the last thread on: other warps than those that have the groups. */
+#pragma unroll 1
     for (int j = (int)(blockDim.x - 1 - threadIdx.x); PEAKS && j < form.c; j += (int)blockDim.x) {
         const size_t row = (size_t)node * (size_t)form.n + (size_t)sample;
         peaks[row * (size_t)form.c + (size_t)j] =
@@ -298,6 +314,7 @@ static __global__ void __launch_bounds__(ROW_BLOCK, 2)
                         : e_ends(x.grid, rows, v[j], 256U - turns[j], found + j, form.c);
     }
     __syncthreads();
+#pragma unroll 1
     for (int g = (int)threadIdx.x; g < form.groups; g += (int)blockDim.x) {
         chunk_sums sums = {0.0F, 0.0F, 0.0F};
 #pragma unroll 4
@@ -412,47 +429,61 @@ static inline size_t row_gradient_shared(const norm_form &form, const row_form &
     return table * (2 * sizeof(Key) + N_SUMS * sizeof(float)) + (size_t)form.c * sizeof(float);
 }
 
-/* dx of an element without a share; the column's sums are Q, P and U without its sixth. */
+/* dx of an element without a share; the column's sums are Q, P and U without its sixth. What is flat has
+ * 0 times the sixth, for an infinity must show. */
 static __device__ inline float add_grad(float x, float dy, float v, float scaled_gamma, float &p,
                                         float &q, float &u) {
-    const float a = v * x, t = a * SIXTH + 0.5F, h = gate(t), product = dy * x;
+    const float sixth = (v * x) * SIXTH, t = sixth + 0.5F, h = gate(t), product = dy * x;
     const bool is_sloped = t == h; /* t is in [0, 1] */
     p += dy;
     q = fmaf(product, h, q);
     u = is_sloped ? fmaf(product, x, u) : u;
-    return (scaled_gamma * dy) * (h + (is_sloped ? a * SIXTH : a * 0.0F));
+    return (scaled_gamma * dy) * fmaf(sixth, is_sloped ? 1.0F : 0.0F, h);
 }
 
-template <bool ALIGNED, typename View, typename Grads, typename Sink, typename Ends>
+/* A lane's words of x and of dy. */
+template <typename View, typename Grads> struct row_turn {
+    typename View::template raw<4> x[TURN];
+    typename Grads::template raw<4> dy[TURN];
+
+    template <bool ALIGNED, bool EVEN>
+    __device__ void load(const View &from_x, const Grads &from_dy, const row_form &rows,
+                         const row_place &p, int turn) {
+        const uint32_t at = p.at + (uint32_t)turn * TURN * TURN_STEP;
+        const int left = EVEN ? (int)TURN : p.left(rows, turn);
+        load_turn<ALIGNED>(from_x, at, left, x);
+        load_turn<ALIGNED>(from_dy, at, left, dy);
+    }
+};
+
+/* `raw`: the words of the first turn, which were asked for before anything else. */
+template <bool ALIGNED, bool EVEN, typename View, typename Grads, typename Sink, typename Ends>
 static __device__ inline void
-sweep_rows(const View &x, const Grads &dy, const Sink &dx, const norm_form &form,
-           const row_form &rows, const row_place &p, const float v[4], const float scaled_gamma[4],
-           bool has_mask, found_sums<4> &sums, Ends &ends) {
-    typename View::template raw<4> raw_x[TURN];
-    typename Grads::template raw<4> raw_dy[TURN];
+sweep_rows(const View &x, const Grads &dy, const Sink &dx, const row_form &rows, const row_place &p,
+           row_turn<View, Grads> &raw, const float v[4], const float scaled_gamma[4], bool has_mask,
+           found_sums<4> &sums, Ends &ends) {
     for (int i = 0; i < 4; i++) {
         sums.p[i] = sums.q[i] = sums.u[i] = 0.0F;
     }
     ends.begin(p.row);
-    for (int turn = 0; turn * TURN << p.step_bits < rows.rows; turn++) {
+    for (int turn = 0;;) {
         const uint32_t at = p.at + (uint32_t)turn * TURN * TURN_STEP;
-        const int left = p.left(rows, turn), row = p.row + (turn * TURN << p.step_bits);
-        load_turn<ALIGNED>(x, at, left, raw_x);
-        load_turn<ALIGNED>(dy, at, left, raw_dy);
+        const int left = EVEN ? (int)TURN : p.left(rows, turn);
+        const int row = p.row + (turn * TURN << p.step_bits);
 #pragma unroll
         for (int u = 0; u < TURN; u++) {
             if (u >= left) {
                 break;
             }
             float lifted[4], value[4], d[4];
-            x.template lift<4>(raw_x[u], lifted);
-            dy.values(raw_dy[u], d);
+            x.template lift<4>(raw.x[u], lifted);
+            dy.values(raw.dy[u], d);
             for (int i = 0; i < 4; i++) {
                 value[i] = x.value(lifted[i]);
                 d[i] = add_grad(value[i], d[i], v[i], scaled_gamma[i], sums.p[i], sums.q[i],
                                 sums.u[i]);
             }
-            ends.add(raw_x[u], value, row + (u << p.step_bits));
+            ends.add(raw.x[u], value, row + (u << p.step_bits));
             if (has_mask) {
                 for (int i = 0; i < 4; i++) {
                     d[i] = x.was_clipped(lifted[i]) ? 0.0F : d[i];
@@ -464,6 +495,11 @@ sweep_rows(const View &x, const Grads &dy, const Sink &dx, const norm_form &form
                 dx.template put<4>(at + (uint32_t)u * TURN_STEP, d);
             }
         }
+        turn++;
+        if (turn * TURN << p.step_bits >= rows.rows) {
+            break;
+        }
+        raw.template load<ALIGNED, EVEN>(x, dy, rows, p, turn);
     }
 }
 
@@ -496,7 +532,9 @@ template <typename Key>
 static __device__ inline void fold_rows(const norm_form &form, const row_form &rows,
                                         const float *gamma, const float *used,
                                         const row_room<Key> &room, float *to) {
-    for (int i = (int)threadIdx.x; i < N_SUMS * form.c; i += (int)blockDim.x) {
+    /* From the last thread on: other warps than those that have most of the shares. */
+#pragma unroll 1
+    for (int i = (int)(blockDim.x - 1 - threadIdx.x); i < N_SUMS * form.c; i += (int)blockDim.x) {
         const int which = i >> (rows.word_bits + 2), channel = i & (form.c - 1);
         const float *from = room.sums[0] + which * rows.n_warps * form.c + channel;
         const float u = used[group_of(form, channel)], scale = gamma[channel];
@@ -512,42 +550,77 @@ static __device__ inline void fold_rows(const norm_form &form, const row_form &r
     }
 }
 
-/* A share to a chunk's first largest value, its opposite to the first smallest: two threads a chunk. */
-template <typename Values, typename Ends, typename View, typename Grads, typename Sink>
-static __device__ inline void give_row_shares(const norm_form &form, const row_form &rows,
-                                              const norm_part &part, const grad_params &of,
-                                              const View &x, const Grads &dy, const Sink &dx,
-                                              const row_room<typename Ends::key> &room) {
-    const int n_ends = 2 * form.c * rows.per_channel;
-    for (int e = (int)threadIdx.x; e < n_ends; e += (int)blockDim.x) {
-        const int channel = e / 2 / rows.per_channel, chunk = e / 2 - channel * rows.per_channel;
-        const int group = group_of(form, channel);
-        const float s = of.scale.of(part.node)[part.sample * form.groups + group];
-        int at = chunk * rows.per_chunk * form.c + channel;
-        typename Ends::key low = room.low[at], high = room.high[at];
-        for (int k = 1; k < rows.per_chunk; k++) {
-            at += form.c;
-            low = min(low, room.low[at]);
-            high = max(high, room.high[at]);
-        }
-        const int low_row = Ends::low_row(low), high_row = Ends::high_row(high);
-        const uint32_t first = (uint32_t)(chunk * form.length * form.c + channel);
-        if (low_row == high_row || x.is_nan(first)) {
-            continue;
-        }
-        float total = 0.0F;
-        for (int j = 0; j < form.width; j++) {
-            total += room.scaled[group * form.width + j];
-        }
-        const float share = -((total * (s * s)) * form.factor) / (float)form.n_chunks;
-        const bool is_low = e % 2 != 0;
-        give_share<Values>(form, part, of, x, dy, dx,
-                           (uint32_t)((is_low ? low_row : high_row) * form.c + channel),
-                           is_low ? -share : share);
+/* A chunk's end that gets a share: its first largest value, or its opposite for the first smallest. What
+ * it is made of is known before the columns' sums are. */
+struct row_share {
+    bool is_given, is_low;
+    int group;
+    uint32_t at;
+    float lifted, dy, v, gamma, used, scale;
+};
+
+/* Number `e` of the block's: two a chunk. */
+template <typename Ends, typename View, typename Grads>
+static __device__ inline row_share row_share_of(const norm_form &form, const row_form &rows,
+                                                const norm_part &part, const grad_params &of,
+                                                const View &x, const Grads &dy,
+                                                const row_room<typename Ends::key> &room, int e) {
+    row_share s = {};
+    if (e >= 2 * form.c * rows.per_channel) {
+        return s;
+    }
+    const int channel = (int)rows.by_channel.quotient((uint32_t)e / 2U);
+    const int chunk = e / 2 - channel * rows.per_channel;
+    int at = chunk * rows.per_chunk * form.c + channel;
+    typename Ends::key low = room.low[at], high = room.high[at];
+    s.group = group_of(form, channel);
+    s.v = of.v.of(part.node)[channel];
+    s.gamma = of.gamma.of(part.node)[channel];
+    s.used = of.used.of(part.node)[part.sample * form.groups + s.group];
+    s.scale = of.scale.of(part.node)[part.sample * form.groups + s.group];
+#pragma unroll 1
+    for (int k = 1; k < rows.per_chunk; k++) {
+        at += form.c;
+        low = min(low, room.low[at]);
+        high = max(high, room.high[at]);
+    }
+    const int low_row = Ends::low_row(low), high_row = Ends::high_row(high);
+    s.is_low = e % 2 != 0;
+    s.at = (uint32_t)((s.is_low ? low_row : high_row) * form.c + channel);
+    s.is_given =
+        low_row != high_row && !x.is_nan((uint32_t)(chunk * form.length * form.c + channel));
+    if (s.is_given) {
+        s.lifted = x.lifted_at(s.at);
+        s.dy = dy.one(s.at);
+    }
+    return s;
+}
+
+/* Floats have dx without the share already; bytes make it anew, as give_share does. */
+template <typename Values, typename Key, typename View, typename Sink>
+static __device__ inline void give_row_share(const norm_form &form, const grad_params &of,
+                                             const View &x, const Sink &dx,
+                                             const row_room<Key> &room, const row_share &s) {
+    if (!s.is_given) {
+        return;
+    }
+    float total = 0.0F;
+#pragma unroll 2
+    for (int j = 0; j < form.width; j++) {
+        total += room.scaled[s.group * form.width + j];
+    }
+    float share = -((total * (s.scale * s.scale)) * form.factor) / (float)form.n_chunks;
+    share = s.is_low ? -share : share;
+    if constexpr (Values::has_bytes) {
+        const element_grad g = grad_of(x.value(s.lifted), s.dy, s.v, s.gamma * s.used);
+        const float sum = of.has_mask && x.was_clipped(s.lifted) ? 0.0F : g.dx + share;
+        dx.template put<1>(s.at, &sum);
+    } else {
+        dx.add(s.at, share);
     }
 }
 
-template <typename Values, typename Grads, typename Sink, bool ALIGNED>
+template <typename Values, typename Grads, typename Sink, bool ALIGNED, bool EVEN>
 static __global__ void __launch_bounds__(ROW_BLOCK, Values::has_bytes ? 2 : 1)
     find_row_gradient(Values values, Grads grads, Sink sink, norm_form form, row_form rows,
                       grad_params of, float *found) {
@@ -555,12 +628,15 @@ static __global__ void __launch_bounds__(ROW_BLOCK, Values::has_bytes ? 2 : 1)
     const row_room<typename ends_type::key> room = row_room_of<typename ends_type::key>(form, rows);
     const norm_part part = {(int)blockIdx.y, (int)blockIdx.x, 0, form.groups, 0, form.c};
     const size_t sample = (size_t)part.sample * (size_t)form.hw * (size_t)form.c;
-    const auto x = values.of(part.node, sample);
-    const auto dy = grads.of(part.node, part.sample, sample);
+    const typename Values::view x = values.of(part.node, sample);
+    const typename Grads::view dy = grads.of(part.node, part.sample, sample);
     const auto dx = sink.of(part.node, sample);
     const float *used = of.used.of(part.node) + part.sample * form.groups;
     const float *gamma = of.gamma.of(part.node);
     const row_place p = row_place_of(form, rows);
+    row_turn<typename Values::view, typename Grads::view> raw;
+    raw.template load<ALIGNED, EVEN>(x, dy, rows, p, 0);
+    __syncwarp(); /* the compiler shall not put them off until the parameters are there */
     float v[4], scaled_gamma[4];
     for (int i = 0; i < 4; i++) {
         v[i] = of.v.of(part.node)[p.channel + i];
@@ -568,14 +644,22 @@ static __global__ void __launch_bounds__(ROW_BLOCK, Values::has_bytes ? 2 : 1)
     }
     found_sums<4> sums;
     ends_type ends;
-    sweep_rows<ALIGNED>(x, dy, dx, form, rows, p, v, scaled_gamma, of.has_mask, sums, ends);
+    sweep_rows<ALIGNED, EVEN>(x, dy, dx, rows, p, raw, v, scaled_gamma, of.has_mask, sums, ends);
     __syncwarp();
     leave_rows(form, rows, p, sums, ends, room);
     __syncthreads();
     const size_t row = (size_t)part.node * (size_t)form.n + (size_t)part.sample;
+    const row_share own =
+        row_share_of<ends_type>(form, rows, part, of, x, dy, room, (int)threadIdx.x);
     fold_rows(form, rows, gamma, used, room, found + row * N_SUMS * (size_t)form.c);
     __syncthreads();
-    give_row_shares<Values, ends_type>(form, rows, part, of, x, dy, dx, room);
+    give_row_share<Values>(form, of, x, dx, room, own);
+    const int n_ends = 2 * form.c * rows.per_channel;
+#pragma unroll 1
+    for (int e = (int)(threadIdx.x + blockDim.x); e < n_ends; e += (int)blockDim.x) {
+        const row_share s = row_share_of<ends_type>(form, rows, part, of, x, dy, room, e);
+        give_row_share<Values>(form, of, x, dx, room, s);
+    }
 }
 
 /* Whichever of both ways the shape suits; `is_whole`: every address is aligned. */
@@ -592,8 +676,10 @@ static void launch_gradient(const struct oct__lane *lane, const norm_form &form,
                       form, of, found);
         return;
     }
-    const auto kernel = is_whole ? find_row_gradient<Values, Grads, Sink, true>
-                                 : find_row_gradient<Values, Grads, Sink, false>;
+    const auto kernel = !is_whole ? find_row_gradient<Values, Grads, Sink, false, false>
+                        : has_even_turns(rows)
+                            ? find_row_gradient<Values, Grads, Sink, true, true>
+                            : find_row_gradient<Values, Grads, Sink, true, false>;
     launch_kernel(kernel, row_grid(lane, form), (unsigned)(rows.n_warps * 32),
                   row_gradient_shared<typename row_ends<Values::has_bytes>::key>(form, rows),
                   stream_of(lane), x, dy, dx, form, rows, of, found);
