@@ -538,12 +538,12 @@ norm_grid(const norm_form &form, const norm_params &of, const vector_steps &step
         room);
 }
 
-/* Four go to an aligned address. */
+/* Element `at` of the node's and those after it, to q, which is aligned for four. */
 template <int WIDE, bool CHANCE>
 static __device__ inline void put_bytes(const norm_bytes &bytes, int node, uint32_t at,
-                                        const struct oct__grid &grid, const float y[WIDE]) {
+                                        const struct oct__grid &grid, const float y[WIDE],
+                                        uint8_t *q) {
     const borders b = borders_of(grid.zero);
-    uint8_t *q = bytes.q.of(node) + at;
     uint32_t k[4];
     int byte[WIDE];
     if constexpr (CHANCE) {
@@ -648,7 +648,7 @@ static __global__ void __launch_bounds__(BLOCK, !Values::has_bytes  ? 2
             if constexpr (OUT == OUT_FLOATS) {
                 floats.of(node, 0).template put_whole<WIDE>(at, y);
             } else {
-                put_bytes<WIDE, OUT == OUT_CHANCE>(bytes, node, at, grid, y);
+                put_bytes<WIDE, OUT == OUT_CHANCE>(bytes, node, at, grid, y, bytes.q.of(node) + at);
             }
         }
     }

@@ -106,13 +106,14 @@ static __device__ inline row_place row_place_of(const norm_form &form, const row
 /* A lane's words of a turn, those that it has. */
 template <bool ALIGNED, typename View, typename Raw>
 static __device__ inline void load_turn(const View &x, uint32_t at, int left, Raw raw[TURN]) {
+    const View here = ALIGNED ? x.from(at) : x;
 #pragma unroll
     for (int u = 0; u < TURN; u++) {
         if (u < left) {
             if constexpr (ALIGNED) {
-                raw[u] = x.template load_whole<4>(at + (uint32_t)u * TURN_STEP);
+                raw[u] = here.template load_whole<4>((uint32_t)u * TURN_STEP);
             } else {
-                raw[u] = x.template load<4>(at + (uint32_t)u * TURN_STEP);
+                raw[u] = here.template load<4>(at + (uint32_t)u * TURN_STEP);
             }
         }
     }
@@ -468,6 +469,7 @@ sweep_rows(const View &x, const Grads &dy, const Sink &dx, const row_form &rows,
     ends.begin(p.row);
     for (int turn = 0;;) {
         const uint32_t at = p.at + (uint32_t)turn * TURN * TURN_STEP;
+        const Sink here = ALIGNED ? dx.from(at) : dx;
         const int left = EVEN ? (int)TURN : p.left(rows, turn);
         const int row = p.row + (turn * TURN << p.step_bits);
 #pragma unroll
@@ -490,9 +492,9 @@ sweep_rows(const View &x, const Grads &dy, const Sink &dx, const row_form &rows,
                 }
             }
             if constexpr (ALIGNED) {
-                dx.template put_whole<4>(at + (uint32_t)u * TURN_STEP, d);
+                here.template put_whole<4>((uint32_t)u * TURN_STEP, d);
             } else {
-                dx.template put<4>(at + (uint32_t)u * TURN_STEP, d);
+                here.template put<4>(at + (uint32_t)u * TURN_STEP, d);
             }
         }
         turn++;

@@ -111,6 +111,19 @@ struct pair_fold {
     }
 };
 
+/* What scale_steps finds, by a block whose size is known. */
+static __device__ inline vector_steps span_steps(const norm_form &form, const norm_params &of,
+                                                 int node, extremes room[32]) {
+    const vector_steps same = {0.0F, 0.0F, 0.0F, 0.0F};
+    const float *scale = of.scale.of(node);
+    extremes ends = no_extremes();
+#pragma unroll 4
+    for (int i = (int)threadIdx.x; of.moves_scale && i < form.n * form.groups; i += BLOCK) {
+        ends.add(scale[i]);
+    }
+    return of.moves_scale ? steps_between(block_extremes(ends, room)) : same;
+}
+
 static __device__ inline struct oct__grid span_grid(const norm_form &form, const norm_params &of,
                                                     const vector_steps &steps,
                                                     const norm_bytes &bytes, int node,
@@ -141,10 +154,12 @@ static __device__ inline struct oct__grid span_grid(const norm_form &form, const
 template <typename View>
 static __device__ inline void load_span(const View &x, uint32_t at, uint32_t end,
                                         raw_bytes<4> raw[SPAN_TURN]) {
+    const View here = x.from(at);
+    const int left = (int)(end - at);
 #pragma unroll
     for (int u = 0; u < SPAN_TURN; u++) {
-        if (at + (uint32_t)u * SPAN_STEP < end) {
-            raw[u] = x.template load_whole<4>(at + (uint32_t)u * SPAN_STEP);
+        if (u * SPAN_STEP < left) {
+            raw[u] = here.template load_whole<4>((uint32_t)u * SPAN_STEP);
         }
     }
 }
@@ -181,7 +196,7 @@ static __global__ void __launch_bounds__(BLOCK, CHANCE ? 3 : 4)
     for (int i = 0; i < 4; i++) {
         v[i] = of.v.of(node)[channel + i];
     }
-    const vector_steps steps = scale_steps(form, of, node, room);
+    const vector_steps steps = span_steps(form, of, node, room);
     if (thread < n_scales) {
         own_scale = steps.at(own_scale);
         used[thread] = own_scale;
@@ -211,9 +226,11 @@ static __global__ void __launch_bounds__(BLOCK, CHANCE ? 3 : 4)
             load_span(x, then, then_end, next);
         }
         const float factor[2] = {scale[0], scale[beside]};
+        uint8_t *to = bytes.q.of(node) + at;
+        const int elements = (int)(end - at);
 #pragma unroll
         for (int u = 0; u < SPAN_TURN; u++) {
-            if (at + (uint32_t)u * SPAN_STEP >= end) {
+            if (u * SPAN_STEP >= elements) {
                 break;
             }
             float y[4];
@@ -223,7 +240,8 @@ static __global__ void __launch_bounds__(BLOCK, CHANCE ? 3 : 4)
                 const float e = value * gate((v[i] * value) * SIXTH + 0.5F);
                 y[i] = norm_of(gamma[i], e, factor[i / 2], beta[i]);
             }
-            put_bytes<4, CHANCE>(bytes, node, at + (uint32_t)u * SPAN_STEP, grid, y);
+            put_bytes<4, CHANCE>(bytes, node, at + (uint32_t)u * SPAN_STEP, grid, y,
+                                 to + u * SPAN_STEP);
         }
         if (left == 0) {
             break;

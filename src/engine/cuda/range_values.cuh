@@ -3,7 +3,8 @@
  * or floats as x, s8 with a scale or floats as dy, floats or bf16 as dx.
  *
  * A kernel takes one of these by value and asks it for the view of a node's sample. Loading is apart
- * from making values, so that a thread has several loads on their way before it needs the first. A
+ * from making values, so that a thread has several loads on their way before it needs the first; words
+ * at fixed distances from one another are asked for `from` the first, which gives one address. A
  * pointer that is not aligned costs speed, never another order of sums; who knows that all are
  * aligned asks for words as a whole.
  */
@@ -84,6 +85,11 @@ struct byte_values {
         byte_grid grid;
         bool is_aligned;
 
+        __device__ view from(uint32_t at) const {
+            const view further = {q + at, grid, is_aligned};
+            return further;
+        }
+
         template <int WIDE> using raw = raw_bytes<WIDE>;
         template <int WIDE> using ends = byte_ends<WIDE>;
 
@@ -131,6 +137,11 @@ struct float_values {
     struct view {
         const float *x;
         bool is_aligned;
+
+        __device__ view from(uint32_t at) const {
+            const view further = {x + at, is_aligned};
+            return further;
+        }
 
         template <int WIDE> using raw = raw_floats<WIDE>;
         template <int WIDE> using ends = float_ends<WIDE>;
@@ -182,6 +193,11 @@ struct byte_grads {
         float scale;
         bool is_aligned;
 
+        __device__ view from(uint32_t at) const {
+            const view further = {q + at, scale, is_aligned};
+            return further;
+        }
+
         template <int WIDE> using raw = raw_bytes<WIDE>;
 
         template <int WIDE> __device__ raw_bytes<WIDE> load(uint32_t at) const {
@@ -218,6 +234,11 @@ struct float_grads {
         const float *dy;
         bool is_aligned;
 
+        __device__ view from(uint32_t at) const {
+            const view further = {dy + at, is_aligned};
+            return further;
+        }
+
         template <int WIDE> using raw = raw_floats<WIDE>;
 
         template <int WIDE> __device__ raw_floats<WIDE> load(uint32_t at) const {
@@ -250,6 +271,11 @@ struct float_sink {
     struct view {
         float *to;
         bool is_aligned;
+
+        __device__ view from(uint32_t at) const {
+            const view further = {to + at, is_aligned};
+            return further;
+        }
 
         template <int WIDE> __device__ void put(uint32_t at, const float x[WIDE]) const {
             if constexpr (WIDE == 4) {
@@ -286,6 +312,11 @@ struct half_sink {
     struct view {
         uint16_t *to;
         bool is_aligned;
+
+        __device__ view from(uint32_t at) const {
+            const view further = {to + at, is_aligned};
+            return further;
+        }
 
         template <int WIDE> __device__ void put(uint32_t at, const float x[WIDE]) const {
             if constexpr (WIDE == 4) {
