@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* norm_u8.cu - Range EvoNorm on bytes, and its gradient, on a GPU. The kernels are range_rows.cuh's
- * and, for shapes that those do not suit, range_evonorm.cuh's.
+ * and range_spans.cuh's and, for shapes that those do not suit, range_evonorm.cuh's.
  *
  * Forward takes two launches: the extremes of y follow from those of each channel's e, which the
  * first one leaves behind, so nobody goes through the bytes a third time for them. Where a node's

@@ -77,11 +77,13 @@ struct pair_fold {
 
     __device__ void begin(const norm_form &form, const norm_params &of, const norm_bytes &bytes,
                           int node) {
-        const int thread = (int)threadIdx.x, pairs = form.c / 2, channel = thread % pairs * 2;
+        const int thread = (int)threadIdx.x, pairs = form.c / 2;
+        const int channel = (thread & (pairs - 1)) * 2;
+        const int down = (int)form.by_c.quotient(threadIdx.x * 2U);
         const size_t before = (size_t)node * (size_t)form.n * (size_t)form.c;
         e = (const float4 *)(bytes.peaks + before) + thread;
-        scale = of.scale.of(node) + thread / pairs * form.groups + group_of(form, channel);
-        scale_step = BLOCK / pairs * form.groups;
+        scale = of.scale.of(node) + down * form.groups + group_of(form, channel);
+        scale_step = (int)form.by_c.quotient(2U * BLOCK) * form.groups;
         left = thread < form.n * pairs ? (form.n * pairs - thread - 1) / BLOCK + 1 : 0;
         for (int i = 0; i < 2; i++) {
             pair.gamma[i] = of.gamma.of(node)[channel + i];
@@ -176,7 +178,7 @@ static __global__ void __launch_bounds__(BLOCK, CHANCE ? 3 : 4)
     const int last = min(form.n, sample + span.samples), thread = (int)threadIdx.x;
     const uint32_t size = (uint32_t)form.hw * (uint32_t)form.c;
     const uint32_t first = (uint32_t)sample * size + blockIdx.x * span.length;
-    const int channel = thread * 4 % form.c;
+    const int channel = thread * 4 & (form.c - 1);
     const auto x = values.of(node, 0);
     uint32_t at = first + (uint32_t)thread * 4U, end = (uint32_t)(sample + 1) * size;
     if (span.pieces > 1) {
