@@ -36,6 +36,15 @@ static oct_status cuda_prepare(struct oct__engine *engine, enum oct__op op,
         oct__cuda_rows_scratch,
     };
     (void)engine;
+    for (size_t i = 0; i < OCT_ARGS_MOST; i++) {
+        const struct oct__tensor *t = &args->t[i];
+        if (oct__tensor_count(t) > INT32_MAX) { /* kernels count elements of a node in 32 bits */
+            OCT_FAIL(SHAPE,
+                     "engine cuda: %s has a tensor of %dx%dx%dx%d, and %d elements are the most; "
+                     "train with a smaller batch",
+                     oct__op_info[op].name, t->n, t->h, t->w, t->c, INT32_MAX);
+        }
+    }
     for (size_t i = 0; i < OCT_COUNT_OF(groups); i++) {
         const size_t bytes = groups[i](op, form, args);
         plan->shared_bytes = bytes > plan->shared_bytes ? bytes : plan->shared_bytes;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cuda.h - the engine `cuda`: every node of a cohort in one launch of one GPU.
  *
- * Host code is C: cuda.c has the table of operations, cuda_memory.c memory and copies,
- * cuda_graph.c steps that are replayed, cuda_clock.c time and the device's limits. Kernels are CUDA C
- * and live in cuda/: one file for each group of operations, its functions called oct__cuda_NAME, as
- * the CPU's are called oct__cpu_NAME. The node's number is a dimension of every grid; tensors of
+ * Host code is C: cuda.c has the table of operations, cuda_memory.c memory and copies, cuda_graph.c
+ * steps that are replayed, cuda_clock.c time and the device's limits. Kernels are CUDA C and live
+ * in cuda/: one file for each group of operations, its functions called oct__cuda_NAME, as the
+ * CPU's are called oct__cpu_NAME. The node's number is a dimension of every grid; tensors of
  * neighbouring nodes lie `stride` apart, so a kernel finds its own by a multiplication.
  *
  * Launches go to one stream and return at once: what they did is known when memory is read. Kernels
  * are compiled without contraction, so that arithmetic that the CPU's kernels specify to the bit
- * (bytes, ranges, rounding by chance, top-k) has the CPU's bits; sums over many floats are folded in
- * an order of their own, which is fixed: the same run gives the same bits.
+ * (bytes, ranges, rounding by chance, top-k) has the CPU's bits; sums over many floats are folded
+ * in an order of their own, which is fixed: the same run gives the same bits.
  */
 #ifndef OCT_ENGINE_CUDA_H
 #define OCT_ENGINE_CUDA_H
@@ -20,8 +20,8 @@
 struct CUstream_st;
 struct CUevent_st;
 
-/* What a kernel found wrong: the first one that did. A launch has returned long before, so it is told
- * to whoever next reads memory or waits. */
+/* What a kernel found wrong: the first one that did. A launch has returned long before, so it is
+ * told to whoever next reads memory or waits. */
 enum oct__cuda_wrong {
     OCT_CUDA_WRONG_NOTHING,
     OCT_CUDA_WRONG_SAMPLE, /* number, samples of the dataset */
@@ -34,8 +34,8 @@ struct oct__cuda_fault {
     int wrong, values[3];
 };
 
-/* What changes from step to step, in memory of the device: kernels read it there, so that the launches
- * of a step are the same each time and can be replayed. */
+/* What changes from step to step, in memory of the device: kernels read it there, so that the
+ * launches of a step are the same each time and can be replayed. */
 struct oct__cuda_now {
     uint32_t step;
     float rate;
@@ -52,7 +52,8 @@ enum { OCT_CUDA_FETCHES = 16 };
 /* Where blocks of one launch wait for others, one for each node: cuda/quant_turns.cuh. */
 struct oct__cuda_meeting {
     uint64_t told; /* 0: nothing yet */
-    uint32_t arrived, left, peak, spare[3];
+    uint32_t arrived, left, peak;
+    uint32_t spare[3]; /* 32 bytes: what the cache moves at a time */
 };
 
 enum { OCT_CUDA_MEETINGS = 1024 };
@@ -64,6 +65,7 @@ struct oct__cuda_engine {
     char *outgoing, *incoming;     /* pages of the host's that the device copies from and to */
     size_t n_outgoing, n_incoming; /* bytes that are in use */
     size_t incoming_bytes;         /* that there are; of outgoing as many as at the start */
+    size_t incoming_most;          /* that there can be */
     struct CUevent_st *arrived;    /* comes after the last of the fetches */
     struct oct__cuda_fetch fetches[OCT_CUDA_FETCHES];
     int n_fetches;
@@ -91,14 +93,15 @@ void oct__cuda_graph_close(struct oct__cuda_engine *cuda);
 void oct__cuda_clock_open(struct oct__cuda_engine *cuda);
 void oct__cuda_clock_close(struct oct__cuda_engine *cuda);
 
-/* cuda/limits.cu: `rounds` products after one another in every warp of a launch that fills `n_blocks`
- * of the device's processors; returns the operations of a round. `sink` has room for
+/* cuda/limits.cu: `rounds` products after one another in every warp of a launch that fills
+ * `n_blocks` of the device's processors; returns the operations of a round. `sink` has room for
  * OCT_CUDA_BUSY_BYTES a block. */
 enum { OCT_CUDA_BUSY_BYTES = 1 << 10 };
 double oct__cuda_keep_busy(const struct oct__cuda_engine *cuda, enum oct__unit unit, int n_blocks,
                            int rounds, void *sink);
 
-/* cuda/rows.cu: brings the lane's step, or step and rate, to the device for what is launched next. */
+/* cuda/rows.cu: brings the lane's step, or step and rate, to the device for what is launched
+ * next. */
 void oct__cuda_tell_step(const struct oct__lane *lane);
 void oct__cuda_tell_now(const struct oct__lane *lane);
 

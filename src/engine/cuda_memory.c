@@ -9,7 +9,8 @@
  *     outgoing  | picks of step 7 | weights | picks of step 8 | …       from the start again, after a
  *     incoming  | losses | hits |                                       wait, when the page is full
  *
- * The page for what comes grows to what it has to hold: places that sparse messages keep are megabytes.
+ * The page for what comes grows to what it has to hold: places that sparse messages keep are
+ * megabytes.
  */
 #include "engine/cuda.h"
 
@@ -167,14 +168,15 @@ static oct_status cuda_read_rows(struct oct__engine *engine, void *host, const v
                   "reading from the device");
 }
 
-/* Whether there is room for so many bytes more. A page that is too small makes way for one with a PAGE to
- * spare, so that what is fetched next, step after step, need not wait for this; where the system has none
- * that large, the old one stays. */
+/* Whether there is room for so many bytes more. A page that is too small makes way for one with a
+ * PAGE to spare, so that what is fetched next, step after step, need not wait for this: it happens
+ * in the first rounds and not again. Where the system has none that large, the old one stays for
+ * good. */
 static oct_status incoming_room(struct oct__cuda_engine *cuda, size_t bytes, int *fits) {
     const size_t wanted = cuda->n_incoming + rounded(bytes);
-    const size_t larger = wanted < PAGE_MOST ? wanted + PAGE : PAGE_MOST + PAGE;
+    const size_t most = cuda->incoming_most, larger = wanted + PAGE < most ? wanted + PAGE : most;
     void *page = NULL;
-    *fits = bytes <= PAGE_MOST;
+    *fits = rounded(bytes) <= most;
     if (!*fits || (wanted <= cuda->incoming_bytes && cuda->n_fetches < OCT_CUDA_FETCHES)) {
         return OCT_OK;
     }
@@ -184,7 +186,8 @@ static oct_status incoming_room(struct oct__cuda_engine *cuda, size_t bytes, int
     }
     if (cudaMallocHost(&page, larger) != cudaSuccess) {
         (void)cudaGetLastError(); /* or the next launch would be told */
-        *fits = bytes <= cuda->incoming_bytes;
+        cuda->incoming_most = cuda->incoming_bytes;
+        *fits = rounded(bytes) <= cuda->incoming_bytes;
         return OCT_OK;
     }
     (void)cudaFreeHost(cuda->incoming);
@@ -229,6 +232,7 @@ oct_status oct__cuda_memory_open(struct oct__cuda_engine *cuda) {
     if (error == cudaSuccess) {
         error = cudaMallocHost((void **)&cuda->incoming, PAGE);
         cuda->incoming_bytes = PAGE;
+        cuda->incoming_most = PAGE_MOST;
     }
     if (error == cudaSuccess) {
         error = cudaMalloc((void **)&cuda->now, sizeof *cuda->now);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_compressor.c - what every compressor owes, on every engine: the packet that its formula says,
- * bit for bit; rows that are exactly that much larger afterwards; nothing from a NaN.
+/* test_compressor.c - what every compressor owes, on every engine: the packet that its formula
+ * says, bit for bit; rows that are exactly that much larger afterwards; nothing from a NaN.
  *
  * The formulas are written here a second time, slowly: sorting for selection, one element at a time
  * for the rest. Only sums (the 2-norm, the mean magnitude) are compared to rounding, as their order
@@ -334,8 +334,8 @@ static void pack_and_fold(const char *variant) {
     oct__packet_form_destroy(form);
 }
 
-/* A difference is packed, and added to what it was a difference to; or a row loses what was packed of
- * it; or a third one gets some of it. */
+/* A difference is packed, and added to what it was a difference to; or a row loses what was packed
+ * of it; or a third one gets some of it. */
 enum { DIFFERENCE, ERROR, OTHER, WAYS };
 
 static void pack_and_remember_way(const char *variant, const struct oct__packet_form *form,
@@ -381,8 +381,8 @@ static void pack_and_remember(const char *variant) {
     oct__packet_form_destroy(form);
 }
 
-/* Node 0 folds none, node 1 more packets than one kernel's arguments hold, node 2 two; all of them in
- * turn onto a row, and that onto another. */
+/* Node 0 folds none, node 1 more packets than one kernel's arguments hold, node 2 two; all of them
+ * in turn onto a row, and that onto another. */
 static void fold_in_turn(const char *variant) {
     enum { TWO = 2, MANY = 100 };
     static const int start[LAUNCH_NODES + 1] = {0, 0, MANY, MANY + TWO};
@@ -532,9 +532,9 @@ static void not_finite_is_refused(void **state) {
 
 /* --- long tensors ----------------------------------------------------------------------------- */
 
-/* Of a GPU, several blocks share in the selection of a tensor of 65,536 elements or more: one of two
- * pieces, one that just has a third, and short ones between. Few values, or one, are more equals than
- * a piece has a list for. */
+/* Of a GPU, several blocks share in the selection of a tensor of 65,536 elements or more: one of
+ * two pieces, one that just has a third, and short ones between. Few values, or one, are more
+ * equals than a piece has a list for. */
 static void long_on(struct oct__engine *on) {
     static const char *const variants[] = {"topk", "topk:0.9,values=bf16", "topk:0.99,values=int8",
                                            "randk:0.97,values=int8"};
@@ -551,7 +551,7 @@ static void long_on(struct oct__engine *on) {
             }
         }
         pack_and_remember_way(variants[k], form, &layout, (int)k % WAYS, &dice);
-        refuse_in(variants[k], form, &layout, k % 2 == 0 ? 1 : 3, &dice);
+        refuse_in(variants[k], form, &layout, (int[]){1, 3, 5, 1}[k], &dice);
         oct__packet_form_destroy(form);
     }
 }

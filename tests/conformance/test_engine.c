@@ -457,8 +457,8 @@ static void fill_integers(const struct call *call, int i, struct dice *dice, voi
     }
 }
 
-/* Operands that cannot be just any floats: + must be positive (deviations, variances, scales), g is a
- * grid. */
+/* Operands that cannot be just any floats: + must be positive (deviations, variances, scales), g is
+ * a grid. */
 static const char *const meanings[OCT_OP_COUNT] = {
     [OCT_OP_BATCH_NORM] = "....+",
     [OCT_OP_BATCH_NORM_EVAL] = "....+",
@@ -712,8 +712,8 @@ static void check_bits(const char *who, const char *why, const struct call *call
 }
 
 /* The largest error over all written operands and nodes, relative to each one's largest element. */
-/* Rows of parameters and max pools have the same bits on every engine: ops.def says in which order all
- * is done. */
+/* Rows of parameters and max pools have the same bits on every engine: ops.def says in which order
+ * all is done. */
 static int is_exact(enum oct__op op) {
     return op == OCT_OP_CLIP || op == OCT_OP_SGD || op == OCT_OP_DIFFERENCE || op == OCT_OP_AXPY ||
            op == OCT_OP_SETTLE || op == OCT_OP_SLOW || op == OCT_OP_COPY || op == OCT_OP_MEAN ||
@@ -862,8 +862,9 @@ static void every_operation(void **state) {
     }
 }
 
-/* Convolutions as narrow models have them, on maps large enough that a library works on them in blocks: one
- * was found to write beyond its scratch, with a stride and fewer channels than a vector holds. */
+/* Convolutions as narrow models have them, on maps large enough that a library works on them in
+ * blocks: one was found to write beyond its scratch, with a stride and fewer channels than a vector
+ * holds. */
 static void products_of_narrow_models(void **state) {
     (void)state;
     static const struct conv_shape shapes[] = {
@@ -889,8 +890,9 @@ static void products_of_narrow_models(void **state) {
     }
 }
 
-/* As wide as models are, where engines have kernels of their own: rows that fill a tile and rows that do not,
- * several images in a tile, channels in parts, strides of which taps fall into classes, long rows. */
+/* As wide as models are, where engines have kernels of their own: rows that fill a tile and rows
+ * that do not, several images in a tile, channels in parts, strides of which taps fall into
+ * classes, long rows. */
 static void products_of_wide_models(void **state) {
     (void)state;
     static const struct conv_shape shapes[] = {
@@ -915,8 +917,8 @@ static void products_of_wide_models(void **state) {
     }
 }
 
-/* Windows of 2 x 2 side by side, which engines have kernels for; maps and channels that these take, and
- * some that they do not. */
+/* Windows of 2 x 2 side by side, which engines have kernels for; maps and channels that these take,
+ * and some that they do not. */
 static void max_pools_of_models(void **state) {
     (void)state;
     static const int shapes[][4] = {{2, 8, 6, 4},  {5, 2, 2, 32}, {1, 16, 16, 12},
@@ -934,7 +936,8 @@ static void max_pools_of_models(void **state) {
     }
 }
 
-/* A product of floats for node 0, in doubles: `sums`, and `sizes` with every term's absolute value instead. */
+/* A product of floats for node 0, in doubles: `sums`, and `sizes` with every term's absolute value
+ * instead. */
 static void multiply_exactly(const struct call *call, const struct conv_shape *s, double *sums,
                              double *sizes) {
     const int is_back = call->op == OCT_OP_CONV_DGRAD, is_weights = call->op == OCT_OP_CONV_WGRAD;
@@ -963,8 +966,8 @@ static void multiply_exactly(const struct call *call, const struct conv_shape *s
     }
 }
 
-/* How far products of floats are from what they should be, relative to the sum of all terms' sizes: engines
- * may multiply in parts, but every term must be that of floats. Sums of 32 to 300 terms. */
+/* How far products of floats are from what they should be, relative to the sum of all terms' sizes:
+ * engines may multiply in parts, but every term must be that of floats. Sums of 32 to 300 terms. */
 static void products_of_floats_are_true(void **state) {
     (void)state;
     static const struct conv_shape s = {3, 1, 1, 1, 4, 8, 8, 32, 16};
@@ -1101,7 +1104,7 @@ static void memory(void **state) {
 /* What is fetched arrives, little or much of it, several at a time and again and again. */
 static void fetches(void **state) {
     (void)state;
-    enum { ROWS = 3, TURNS = 12, LARGEST = 700000 };
+    enum { ROWS = 3, TURNS = 12, MANY = 40, LARGEST = 700000 };
     static const size_t sizes[] = {100, 4, LARGEST, 90000};
     const size_t stride = LARGEST + 64;
     uint8_t *from = malloc(ROWS * stride), *to = calloc(TURNS, ROWS * (size_t)LARGEST);
@@ -1130,6 +1133,12 @@ static void fetches(void **state) {
                                     bytes);
             }
         }
+        memset(to, 0, MANY); /* more than can be under way */
+        for (size_t i = 0; i < MANY; i++) {
+            EXPECT_OK(oct__engine_fetch_rows(engine, to + i, (uint8_t *)at + i, stride, 1, 1));
+        }
+        EXPECT_OK(oct__engine_await(engine));
+        assert_memory_equal(to, from, MANY);
         engine->free(engine, at);
         oct__engine_close(engine);
     }

@@ -9,8 +9,8 @@
  *   - rounding by chance is unbiased, and its bits depend on seed, node, step and layer alone;
  *   - a cohort of any size has the bits of its nodes.
  *
- * Gradients are test_quant_grad.c's. test_engine.c holds all of these operations to threads, launches
- * and foreign memory, tests/oracle to an oracle in double.
+ * Gradients are test_quant_grad.c's. test_engine.c holds all of these operations to threads,
+ * launches and foreign memory, tests/oracle to an oracle in double.
  */
 #include <math.h>
 
@@ -43,13 +43,13 @@ static union oct__attr quant_attr(enum oct__range range, int stochastic) {
 
 static const char *const range_names[] = {"mean", "full", "running"};
 
-/* Batches and maps: one shard and more, the last one short; one position; blocks of several sizes; so
- * many samples that a block of a GPU has several. */
+/* Batches and maps: one shard and more, the last one short; one position; blocks of several sizes;
+ * so many samples that a block of a GPU has several. */
 static const struct {
     int n, h, w, c;
-} shapes[] = {{1, 1, 1, 1},    {1, 5, 3, 4},    {19, 1, 1, 10},  {37, 3, 3, 6},   {6, 4, 4, 32},
-              {2, 14, 14, 16}, {2, 8, 8, 64},   {1, 2, 8, 128},  {2, 32, 32, 16}, {16, 5, 7, 64},
-              {3, 1, 2, 5000}, {190, 2, 2, 16}, {190, 3, 3, 128}};
+} shapes[] = {{1, 1, 1, 1},    {1, 5, 3, 4},    {19, 1, 1, 10},   {37, 3, 3, 6},   {6, 4, 4, 32},
+              {2, 14, 14, 16}, {2, 8, 8, 64},   {1, 2, 8, 128},   {2, 32, 32, 16}, {16, 5, 7, 64},
+              {3, 1, 2, 5000}, {191, 2, 2, 16}, {191, 3, 3, 128}, {90, 16, 16, 32}};
 
 /* --- the parts of an operation, one by one ---------------------------------------------------- */
 
@@ -191,8 +191,8 @@ static float farthest(struct oct__tensor q, const struct oct__grid *grid, int no
     return far;
 }
 
-/* Holds the scales of floats to what a spread of one step of the bytes' grid gives, and to what lets no
- * value reach too far, as the norm on bytes does; whether that changed any. */
+/* Holds the scales of floats to what a spread of one step of the bytes' grid gives, and to what
+ * lets no value reach too far, as the norm on bytes does; whether that changed any. */
 static int hold_scales(struct oct__tensor scale, struct oct__tensor grid, struct oct__tensor q,
                        const struct oct__norm_attr *attr) {
     const size_t n = (size_t)scale.n * (size_t)scale.c;
@@ -304,8 +304,8 @@ static void check_norm(struct oct__engine *engine) {
                   engine->kind->plugin.name, n_calls);
 }
 
-/* Chunks follow channels, so those of a sample that left its grid have no spread, and a scale that knows
- * nothing else makes its values hundreds of deviations. `reach` holds them. */
+/* Chunks follow channels, so those of a sample that left its grid have no spread, and a scale that
+ * knows nothing else makes its values hundreds of deviations. `reach` holds them. */
 static void check_reach(struct oct__engine *engine) {
     struct dice dice = dice_of(3);
     struct oct__tensor q = tensor_new(OCT_DTYPE_U8, 2, 8, 8, 64), grid = random_grid(&dice);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_wgrad.c - our own weight gradients of bytes (engine/wgrad.c, engine/cuda/wgrad_u8.cu).
  *
- * The engine `cpu` uses its one at one CPU level and for most shapes; here it stands in that engine's
- * slot for all of them, whatever the CPU. Both are compared with sums in double, within the rounding
- * errors of adding as many terms one by one, and must have the same bits on 1, 2 and 3 threads: with
- * one, shards are added up as they come, with more they are kept apart and folded. (A GPU has no
- * threads in this sense: there it is the same launch three times.)
+ * The engine `cpu` uses its one at one CPU level and for most shapes; here it stands in that
+ * engine's slot for all of them, whatever the CPU. Both are compared with sums in double, within
+ * the rounding errors of adding as many terms one by one, and must have the same bits on 1, 2 and 3
+ * threads: with one, shards are added up as they come, with more they are kept apart and folded. (A
+ * GPU has no threads in this sense: there it is the same launch three times.)
  */
 #include <float.h>
 #include <math.h>
@@ -194,9 +194,10 @@ static void blocks(void **state) {
     check_all(open_cpu(), shapes, oct_cpu_level() < OCT_CPU_AVX512BF16 ? 1 : OCT_COUNT_OF(shapes));
 }
 
-/* What lies at the borders of the way a GPU computes it: 16, 32, 64 and more outputs; chunks that are
- * rows, images, or more images than there are, one or several to a part, or all in one part; rows and images left over; strides; first layers of 1
- * to 5 channels; and next to each, what is left to other kernels. */
+/* What lies at the borders of the way a GPU computes it: 16, 32, 64 and more outputs; chunks that
+ * are rows, images, or more images than there are, one or several to a part, or all in one part;
+ * rows and images left over; strides; first layers of 1 to 5 channels; and next to each, what is
+ * left to other kernels. */
 static void on_a_gpu(void **state) {
     (void)state;
     static const struct shape shapes[] = {

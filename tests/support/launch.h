@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch.h - single operations, with operands on the host: for tests of what an operation computes.
  *
- * A tensor of the test is a struct oct__tensor whose memory is the test's own, for LAUNCH_NODES nodes
- * one after another. A launch carries its operands to the engine, runs the operation, and brings
- * the written ones back; two operands with the same memory share it there too. Failures fail the
- * test.
+ * A tensor of the test is a struct oct__tensor whose memory is the test's own, for LAUNCH_NODES
+ * nodes one after another. A launch carries its operands to the engine, runs the operation, and
+ * brings the written ones back; two operands with the same memory share it there too. Failures fail
+ * the test.
  */
 #ifndef OCT_TESTS_LAUNCH_H
 #define OCT_TESTS_LAUNCH_H

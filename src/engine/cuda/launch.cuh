@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch.cuh - how a kernel is launched, and where its dynamic shared memory lies.
  *
- * CUDA's own words for the two are no C++. Kernel files use these functions instead and so remain C++
- * that any compiler reads: tests/cuda has a header of this name, found before this one, with which
- * the kernels run on a CPU.
+ * CUDA's own words for the two are no C++. Kernel files use these functions instead and so remain
+ * C++ that any compiler reads: tests/cuda has a header of this name, found before this one, with
+ * which the kernels run on a CPU.
  */
 #ifndef OCT_ENGINE_CUDA_LAUNCH_CUH
 #define OCT_ENGINE_CUDA_LAUNCH_CUH

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* packet.cu - PACK and FOLD on the GPU: a row of parameters into a packet, and packets onto a row.
  *
- * A form's tensors are known on the host alone, so a launch takes them as its argument, as many as an
- * argument has room for; a model of more tensors than that takes further launches. What a tensor
+ * A form's tensors are known on the host alone, so a launch takes them as its argument, as many as
+ * an argument has room for; a model of more tensors than that takes further launches. What a tensor
  * keeps is cut into pieces, at most BLOCK of them, and a block has a piece:
  *
  *     values   | tensor 0 | tensor 1                          | tensor 2 |
@@ -25,7 +25,7 @@ enum {
     PIECE_LEAST = 1024 /* elements */
 };
 
-/* --- pieces ------------------------------------------------------------------------------------ */
+/* --- pieces ---------------------------------------------------------------------------------- */
 
 /* One tensor of the row: struct oct__part, smaller. */
 struct part {
@@ -90,8 +90,8 @@ struct piece {
     int is_first;
 };
 
-/* One thread looks for it: arguments lie in a cache of 2 KB, and if every warp of every block looked
- * through them, they would wait for each other there most of the time. */
+/* One thread looks for it: arguments lie in a cache of 2 KB, and if every warp of every block
+ * looked through them, they would wait for each other there most of the time. */
 static __device__ inline struct piece piece_of(const struct cut &cut, uint32_t block) {
     __shared__ struct piece found;
     if (threadIdx.x == 0) {
@@ -119,7 +119,7 @@ static __device__ inline struct piece piece_of(const struct cut &cut, uint32_t b
     return found;
 }
 
-/* --- what a packet is made of ------------------------------------------------------------------ */
+/* --- what a packet is made of ---------------------------------------------------------------- */
 
 /* Scratch of a node. Dense with scales: a measure (8 bytes) for each piece. */
 static struct packing packing_of(const struct oct__args *args) {
@@ -154,7 +154,7 @@ extern "C" size_t oct__cuda_packet_scratch(enum oct__op op, const struct oct__la
     return op == OCT_OP_PACK ? (size_t)form->n_nodes * packing_of(args).room_stride : 0;
 }
 
-/* --- coding ------------------------------------------------------------------------------------ */
+/* --- coding ---------------------------------------------------------------------------------- */
 
 /* quantize_s8_random_f32 of kernels.def: the code of element e. */
 static __device__ inline int8_t code_s8(const struct oct__stream *stream, uint32_t e, float x,
@@ -171,7 +171,7 @@ static __device__ inline int8_t code_s8(const struct oct__stream *stream, uint32
     return (int8_t)((((int32_t)rintf(t * 0x1p16f) + (256 << 16) + k) >> 16) - 256);
 }
 
-/* --- all elements ------------------------------------------------------------------------------ */
+/* --- all elements ---------------------------------------------------------------------------- */
 
 /* As they are, or as bf16. */
 static __global__ void __launch_bounds__(BLOCK)
@@ -209,8 +209,8 @@ static __global__ void __launch_bounds__(BLOCK)
     end_with_zeros(p, packet);
 }
 
-/* What a scale comes from, of each piece: S8 the largest magnitude's bits; LEVELS the sum of squares
- * and SIGN that of magnitudes, the bits of a double. */
+/* What a scale comes from, of each piece: S8 the largest magnitude's bits; LEVELS the sum of
+ * squares and SIGN that of magnitudes, the bits of a double. */
 static __global__ void __launch_bounds__(BLOCK)
     pack_measure(__grid_constant__ const struct cut cut, __grid_constant__ const struct packing p,
                  nodes<const float> rows) {
@@ -317,8 +317,8 @@ static __device__ inline float round_up_bf16(float x) {
     return x != x ? x : __uint_as_float((bits + 0xffffU) & 0xffff0000U);
 }
 
-/* Kept values to bytes; tensors may share a scale, so every block looks at all tensors' peaks. And memory
- * gets what was kept: all tensors have been read by now. */
+/* Kept values to bytes; tensors may share a scale, so every block looks at all tensors' peaks. And
+ * memory gets what was kept: all tensors have been read by now. */
 static __global__ void __launch_bounds__(BLOCK)
     pack_kept(__grid_constant__ const struct cut cut, __grid_constant__ const struct packing p,
               nodes<char> packets) {
@@ -351,7 +351,7 @@ static __global__ void __launch_bounds__(BLOCK)
     }
 }
 
-/* --- packing ----------------------------------------------------------------------------------- */
+/* --- packing --------------------------------------------------------------------------------- */
 
 typedef void pack_fn(const struct oct__lane *lane, const struct oct__args *args,
                      const struct packing *p, const struct cut *cut);
@@ -408,7 +408,7 @@ extern "C" oct_status oct__cuda_pack(const struct oct__lane *lane, const struct 
     return oct__cuda_launched("pack");
 }
 
-/* --- folding ----------------------------------------------------------------------------------- */
+/* --- folding --------------------------------------------------------------------------------- */
 
 struct folding {
     enum oct__coding coding;

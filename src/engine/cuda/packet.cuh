@@ -21,9 +21,9 @@ struct packing {
     uint32_t n_parts;
     size_t index_at, values_at, used, n_bytes; /* of a packet; used: where the zeros begin */
     char *room;
-    size_t room_stride, words_at, kept_at, peaks_at, tallies_at,
-        strips_at;           /* select.cu: the latter */
-    nodes<const float> base; /* absent: its address is NULL */
+    size_t room_stride;
+    size_t words_at, kept_at, peaks_at, tallies_at, strips_at; /* in it: select.cu */
+    nodes<const float> base;                                   /* absent: its address is NULL */
     nodes<float> memory;
     float factor;
     struct chance words, round;
@@ -38,8 +38,8 @@ struct peak {
 };
 
 /* select.cu: plans a node's scratch, all of it but where `room` is; `has_base`: what is packed is a
- * difference. And writes what packets keep, index and values; with S8 the values as they are to scratch,
- * with each tensor's peak. Without S8 memory gets what was kept. */
+ * difference. And writes what packets keep, index and values; with S8 the values as they are to
+ * scratch, with each tensor's peak. Without S8 memory gets what was kept. */
 extern "C" void oct__cuda_plan_selection(const struct oct__packet_form *form, int has_base,
                                          struct packing *p);
 extern "C" void oct__cuda_select(const struct oct__lane *lane, const struct oct__args *args,

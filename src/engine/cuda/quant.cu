@@ -12,10 +12,13 @@
  */
 #include "engine/cuda/quant_turns.cuh"
 
-/* Units (four elements, or one) of a thread of the kernels that go through a tensor once; of units
- * of any number of elements. */
+/* Units of a thread of the kernels that go through a tensor once: four of up to four elements, or
+ * one of sixteen. */
 enum { UNITS = 4 };
-#define UNITS_OF(WIDE) ((WIDE) > 4 ? 1 : (int)UNITS)
+
+static __host__ __device__ constexpr int units_of(int wide) {
+    return wide > 4 ? 1 : (int)UNITS;
+}
 
 /* --- sources ---------------------------------------------------------------------------------- */
 
@@ -294,7 +297,7 @@ static __device__ inline void add_units(const View &view, uint32_t base, uint32_
 /* A thread's part of a piece's extremes: two rounds at a time, so that more is on the way. */
 template <typename Source, int WIDE, typename View>
 static __device__ inline extremes extremes_of(const View &view, piece p) {
-    constexpr int units = UNITS_OF(WIDE), round = BLOCK * WIDE * units;
+    constexpr int units = units_of(WIDE), round = BLOCK * WIDE * units;
     ends_of_values all = {no_extremes(), INFINITY, -INFINITY, false};
     if constexpr (Source::may_be_tame) {
         all.is_tame = view.is_tame();
@@ -388,7 +391,7 @@ static __device__ inline void write_values(const float x[WIDE], const steps &gri
 template <typename Source, int WIDE>
 static __global__ void __launch_bounds__(BLOCK)
     write_by_running(Source source, uint32_t count, grid_rule rule, nodes<uint8_t> to) {
-    constexpr int units = UNITS_OF(WIDE);
+    constexpr int units = units_of(WIDE);
     const int node = (int)blockIdx.y;
     const uint32_t base = (blockIdx.x * (BLOCK * units) + threadIdx.x) * WIDE;
     const auto view = source.of(node);
@@ -457,7 +460,7 @@ template <typename Source, int WIDE, bool CHANCE>
 static __device__ inline void write_piece(const Source &source, const cut &all, const turns &order,
                                           const turn &t, uint8_t *q,
                                           const struct oct__stream &stream) {
-    constexpr int units = UNITS_OF(WIDE);
+    constexpr int units = units_of(WIDE);
     __shared__ uint64_t told;
     const auto view = source.of(t.node);
     const piece p = piece_of(all, t.part);
@@ -535,7 +538,7 @@ static void quantize(const quantizer &z, const Source &source) {
     const nodes<uint8_t> q = nodes_of<uint8_t>(&t[z.q]);
     extremes *found = (extremes *)z.lane->shared_scratch;
     if (attr->range == OCT_RANGE_RUNNING) {
-        const dim3 grid((unsigned)divided_up(all.count, BLOCK * UNITS_OF(WIDE) * WIDE),
+        const dim3 grid((unsigned)divided_up(all.count, BLOCK * units_of(WIDE) * WIDE),
                         (unsigned)z.lane->form.n_nodes);
         launch_kernel(write_by_running<Source, WIDE>, grid, BLOCK, 0, stream, source, all.count,
                       rule, q);

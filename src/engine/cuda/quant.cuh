@@ -2,10 +2,10 @@
 /* quant.cuh - what the kernels on bytes share: bytes and floats, chance, extremes, grids.
  *
  * A quantizer takes two passes: for extremes of samples, which are left in scratch, and for bytes.
- * Where both are one launch (quant_turns.cuh), one block folds those few numbers; where they are two,
- * every block of the second does, so that all know the grid without a third launch between. One
- * block of a node's also writes the grid down and brings the running range up to date, which nobody
- * else reads then.
+ * Where both are one launch (quant_turns.cuh), one block folds those few numbers; where they are
+ * two, every block of the second does, so that all know the grid without a third launch between.
+ * One block of a node's also writes the grid down and brings the running range up to date, which
+ * nobody else reads then.
  *
  * Bytes go in fours, a word of memory. They become floats and back by way of the numbers from 2^23
  * on, whose last bits are whole: a byte put there and 2^23 taken away is exact, and so is adding to
@@ -184,13 +184,9 @@ static __device__ inline int nearest_from(float t, float zero) {
 
 /* --- chance ----------------------------------------------------------------------------------- */
 
-/* Up or down by 16 random bits k: floor((rint(t * 2^16) + k) / 2^16), and before it is divided. */
-static __device__ inline int chance_sum(float t, uint32_t k) {
-    return __float2int_rn(t * 65536.0F) + (int)k;
-}
-
+/* Up or down by 16 random bits k: floor((rint(t * 2^16) + k) / 2^16). */
 static __device__ inline int by_chance(float t, uint32_t k) {
-    return chance_sum(t, k) >> 16;
+    return (__float2int_rn(t * 65536.0F) + (int)k) >> 16;
 }
 
 static __device__ inline uint32_t pick_word(const uint32_t word[4], uint32_t w) {
@@ -348,9 +344,9 @@ struct fold_room {
     float range[2];
 };
 
-/* The mean range of a node's samples, as oct__range_of_batch has it: sums in double, sample by sample.
- * fill(first, count, room) is called by the whole block, with a barrier before and after it, and
- * leaves the extremes of samples first … first + count - 1 in room[0 … count - 1]. */
+/* The mean range of a node's samples, as oct__range_of_batch has it: sums in double, sample by
+ * sample. fill(first, count, room) is called by the whole block, with a barrier before and after
+ * it, and leaves the extremes of samples first … first + count - 1 in room[0 … count - 1]. */
 template <typename Fill>
 static __device__ inline void mean_range(int n, const Fill &fill, fold_room &room, float range[2]) {
     const int lane = (int)threadIdx.x; /* 0 has the lower ends, 1 the upper */
@@ -390,8 +386,8 @@ static inline grid_rule grid_rule_of(const struct oct__quant_attr *attr, int n,
 }
 
 /* The grid of a node's batch, known to the whole block; the node's first block also leaves it, and
- * what the running range becomes. Of a mean range fill() gives the samples' extremes, as above; of a
- * full one own() gives a thread's part of them all. */
+ * what the running range becomes. Of a mean range fill() gives the samples' extremes, as above; of
+ * a full one own() gives a thread's part of them all. */
 template <typename Fill, typename Own>
 static __device__ inline struct oct__grid choose_grid(const grid_rule &rule, int node,
                                                       bool is_first, const Fill &fill,

@@ -11,9 +11,9 @@
  * looked at where a thread's four runs are loaded: one branch, the same for the whole launch. The
  * sums that nearly all of a network's gradients are have kernels of their own, without it.
  *
- * A scale for the tensor takes two passes in one launch (quant_turns.cuh): blocks find peaks, the last
- * of a node's tells by what to multiply, blocks write bytes. With a scale for each sample a block has
- * one to itself and does both.
+ * A scale for the tensor takes two passes in one launch (quant_turns.cuh): blocks find peaks, the
+ * last of a node's tells by what to multiply, blocks write bytes. With a scale for each sample a
+ * block has one to itself and does both.
  */
 #include "engine/cuda/quant_turns.cuh"
 
@@ -77,8 +77,8 @@ static __device__ inline size_t run_at(uint32_t e, int w) {
     return (size_t)e + (size_t)w * RUN_STEP;
 }
 
-/* The whole runs from element e on: all are loaded before the first is used. ONE: the tensor has one
- * scale. INSIDE: all of them count. */
+/* The whole runs from element e on: all are loaded before the first is used. ONE: the tensor has
+ * one scale. INSIDE: all of them count. */
 template <int DTYPE, bool ONE, bool INSIDE>
 static __device__ inline void load_typed(const part &p, int node, uint32_t e, uint32_t sample,
                                          span within, run_set &y) {
@@ -201,8 +201,8 @@ static __device__ inline void join_runs(const parts &all, int node, uint32_t e, 
     }
 }
 
-/* What is summed, where that is known to the compiler: in whole runs, without a mask, with one scale
- * for each tensor and one or none of w. */
+/* What is summed, where that is known to the compiler: in whole runs, without a mask, with one
+ * scale for each tensor and one or none of w. */
 enum joining { ANY, HALVES, SUMS, SUMS_AND_BYTES, SUMS_AND_SUMS };
 
 template <int HOW, bool INSIDE>
@@ -250,7 +250,8 @@ static enum joining joining_of(parts *all, int n_scales) {
                                           : ANY;
 }
 
-/* A thread's first element in the tile that it and seven others have, of those the block begins at. */
+/* A thread's first element in the tile that it and seven others have, of those the block begins
+ * at. */
 static __device__ inline uint32_t first_run(uint32_t tile) {
     return (tile + threadIdx.x / TILE_THREADS) * TILE + threadIdx.x % TILE_THREADS * RUN;
 }
@@ -369,14 +370,15 @@ static __device__ inline float gradient_scale(const weight_scale &w, int node, u
     return oct__symmetric_scale(w.n_scales == 1 ? size * *w.at.of(node) : size);
 }
 
-/* What a gradient of this scale is multiplied with; where channels have scales of their own, what those
- * are multiplied with. */
+/* What a gradient of this scale is multiplied with; where channels have scales of their own, what
+ * those are multiplied with. */
 static __device__ inline float gradient_factor(const weight_scale &w, int node, float scale) {
     const float inverse = oct__symmetric_inverse(scale);
     return w.n_scales == 1 ? *w.at.of(node) * inverse : inverse;
 }
 
-/* How values become bytes. Multiplying by 2^16 before is the same as after, where nothing overflows. */
+/* How values become bytes. Multiplying by 2^16 before is the same as after, where nothing
+ * overflows. */
 struct steps {
     float factor, border; /* 127, or that times 2^16 if the factor is */
     bool is_near;         /* no value lies so far beyond the border that its byte would */
@@ -455,8 +457,8 @@ static __device__ inline void write_runs(uint8_t *q, uint32_t turn, const draws 
     }
 }
 
-/* The largest magnitude of a thread's runs, in a form in which maxima can be taken: of sums alone the
- * largest integer, of halves two of them; settle_peak() makes the bits of a float of it. */
+/* The largest magnitude of a thread's runs, in a form in which maxima can be taken: of sums alone
+ * the largest integer, of halves two of them; settle_peak() makes the bits of a float of it. */
 template <int HOW, bool INSIDE>
 static __device__ inline uint32_t typed_peak(const parts &all, const weight_scale &w, int node,
                                              uint32_t e, span within) {
@@ -513,8 +515,8 @@ template <int HOW> static __device__ inline bool is_inside(const parts &all, uin
     return HOW != ANY && (tile + BLOCK_TILES) * TILE <= all.count;
 }
 
-/* How a tensor with this peak is written: values near the border need not be held to it. One step of
- * 2^-17 beyond is rounded to the border, for ties go to the even one. */
+/* How a tensor with this peak is written: values near the border need not be held to it. One step
+ * of 2^-17 beyond is rounded to the border, for ties go to the even one. */
 static __device__ inline void tell_steps(const turn &t, const weight_scale &w, uint32_t peak,
                                          float factor) {
     const float far = fabsf(__uint_as_float(peak) * factor), lifted = factor * 65536.0F;

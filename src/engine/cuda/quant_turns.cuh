@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* quant_turns.cuh - two passes over every node's tensor in one launch.
  *
- * A quantizer reads a tensor twice: its bytes need a range, which is known when all of it was seen. As
- * two launches one after another, the second waits for the last block of the first and finds nothing
- * in the second-level cache any more where nodes are many. Here both are one launch, whose blocks take
- * turns, N of them for a pass over a node:
+ * A quantizer reads a tensor twice: its bytes need a range, which is known when all of it was seen.
+ * As two launches one after another, the second waits for the last block of the first and finds
+ * nothing in the second-level cache any more where nodes are many. Here both are one launch, whose
+ * blocks take turns, N of them for a pass over a node:
  *
  *     find 0 | find 1 | find 2 | find 3 | write 0 | find 4 | write 1 | … | write 2 | write 3 | write 4
  *              ahead = 3 nodes
  *
- * The block that is the last of a node's to have found its part folds the parts and tells those that
- * write what they need: one word of 64 bits, never 0. What was read is read again soon, from the cache,
- * and few blocks wait: a GPU begins blocks by number, so those that find are well ahead. Those that
- * wait wait for blocks that have begun, none of which waits, and so it ends.
+ * The block that is the last of a node's to have found its part folds the parts and tells those
+ * that write what they need: one word of 64 bits, never 0. What was read is read again soon, from
+ * the cache, and few blocks wait: a GPU begins blocks by number, so those that find are well ahead.
+ * Those that wait wait for blocks that have begun, none of which waits, and so it ends. (By number:
+ * that is how GPUs have always done it, and what the scans of NVIDIA's own libraries rest on, but
+ * CUDA does not promise it.)
  *
- * Blocks meet in memory of the engine's that is zero between launches; the last to leave sees to it.
+ * Blocks meet in memory of the engine's that is zero between launches; the last to leave sees to
+ * it.
  */
 #ifndef OCT_ENGINE_CUDA_QUANT_TURNS_CUH
 #define OCT_ENGINE_CUDA_QUANT_TURNS_CUH
@@ -53,22 +56,26 @@ struct turns {
     }
 };
 
-/* Blocks that the device runs at a time: as many turns lie between the last block that finds a node's
- * range and the first that wants it. */
+/* Blocks that the device runs at a time, by what registers allow them: as many turns lie between
+ * the last block that finds a node's range and the first that wants it. */
+enum { RESIDENT = 4 };
+
 static size_t at_a_time(const struct oct__lane *lane) {
-    return 4 * (size_t)((const struct oct__cuda_engine *)lane->engine)->n_processors;
+    return RESIDENT * (size_t)((const struct oct__cuda_engine *)lane->engine)->n_processors;
 }
 
-/* How often a block goes round, `each` of a node's elements at a time: where blocks are many, what it
- * costs to begin, to meet and to end is spread over more elements. The longer a block takes, the more
- * is read before it is read again, all of which the cache has to hold: `bytes` an element. */
+/* How often a block goes round, `each` of a node's elements at a time: where blocks are many, what
+ * it costs to begin, to meet and to end is spread over more elements. The longer a block takes, the
+ * more is read before it is read again, all of which the cache has to hold: `bytes` an element, and
+ * so the fewer rounds the more these are. */
 static int rounds_of(const struct oct__lane *lane, size_t elements, size_t each, size_t bytes) {
     const size_t all = (size_t)lane->form.n_nodes * elements, most = bytes <= 4 ? 4 : 16 / bytes;
     const size_t rounds = (all + each * at_a_time(lane) - 1) / (each * at_a_time(lane));
     return (int)(rounds < most ? rounds : most);
 }
 
-/* launch(turns, blocks) for all nodes of the lane, in as many launches as there are places to meet. */
+/* launch(turns, blocks) for all nodes of the lane, in as many launches as there are places to
+ * meet. */
 template <typename Launch>
 static void in_turns(const struct oct__lane *lane, int parts, const Launch &launch) {
     meeting *meetings = ((const struct oct__cuda_engine *)lane->engine)->meetings;
@@ -82,8 +89,8 @@ static void in_turns(const struct oct__lane *lane, int parts, const Launch &laun
     }
 }
 
-/* One thread of each block that finds, when what the block found is in memory: whether it was the last,
- * which sees what all of them found. */
+/* One thread of each block that finds, when what the block found is in memory: whether it was the
+ * last, which sees what all of them found. */
 static __device__ inline bool is_last_to_find(const turns &order, const turn &t) {
     __threadfence();
     const bool is_last = atomicInc(&t.meet->arrived, order.parts - 1) == order.parts - 1;
@@ -112,7 +119,8 @@ static __device__ inline heard hear(const turns &order, const turn &t) {
     return h;
 }
 
-/* The same thread, when there is nothing else to do: the last of them leaves the place as it was. */
+/* The same thread, when there is nothing else to do: the last of them leaves the place as it
+ * was. */
 static __device__ inline void leave(const turns &order, const turn &t, const heard &h) {
     if (h.before == order.parts - 1) {
         t.meet->told = 0;

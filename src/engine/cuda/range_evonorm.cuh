@@ -116,8 +116,8 @@ static __device__ inline place place_of(int begin, int all_words, int hw) {
     return p;
 }
 
-/* The same number, but one that the compiler cannot work out beforehand: what is needed once a chunk
- * must not hold registers through the rows. */
+/* The same number, but one that the compiler cannot work out beforehand: what is needed once a
+ * chunk must not hold registers through the rows. */
 static __device__ inline int later(int number) {
     asm volatile("" : "+r"(number));
     return number;
@@ -165,8 +165,9 @@ static __device__ inline int stretch_end(const norm_form &form, int channel, int
     return end;
 }
 
-/* Whether all lanes of a team that is a warp are in the same chunks with their last rows, those without
- * rows apart: then they can meet before shared memory. All of the block's lanes are here. */
+/* Whether all lanes of a team that is a warp are in the same chunks with their last rows, those
+ * without rows apart: then they can meet before shared memory. All of the block's lanes are
+ * here. */
 template <int WIDE>
 static __device__ inline bool in_step(const norm_form &form, const place &p, int channel, int row) {
     bool same = p.is_warp;
@@ -578,8 +579,8 @@ static inline dim3 norm_grid_of(const struct oct__lane *lane, const norm_form &f
                 (unsigned)lane->form.n_nodes);
 }
 
-/* x is loaded before the scales and extremes are folded, which takes as long. WIDE == 4: every address
- * is aligned. */
+/* x is loaded before the scales and extremes are folded, which takes as long. WIDE == 4: every
+ * address is aligned. */
 template <typename Values, int WIDE, int OUT>
 static __global__ void __launch_bounds__(BLOCK, !Values::has_bytes  ? 2
                                                 : OUT == OUT_CHANCE ? 3
@@ -674,8 +675,8 @@ struct grad_room {
     float total[GROUPS_MOST]; /* D of kernels.def */
 };
 
-/* What a thread has found in its channels: the extremes and their rows. Of bytes a number holds both,
- * the byte above and the row, turned around for the largest, in 24 bits below. */
+/* What a thread has found in its channels: the extremes and their rows. Of bytes a number holds
+ * both, the byte above and the row, turned around for the largest, in 24 bits below. */
 template <int WIDE> struct byte_ends {
     uint32_t low[WIDE], high[WIDE];
 

@@ -2,8 +2,8 @@
 /* range_rows.cuh - Range EvoNorm's passes over samples for the shapes that networks usually have: a
  * row of channels is a power of two up to 128, and a chunk lies in one channel.
  *
- * Then a warp can have whole rows, `rows` of them that belong to the same chunk of each channel, and
- * nobody has to find out where a chunk ends:
+ * Then a warp can have whole rows, `rows` of them that belong to the same chunk of each channel,
+ * and nobody has to find out where a chunk ends:
  *
  *     c = 16, 32 x 32: a chunk is 128 rows of a channel, a warp has 64 rows, a block of 16 warps
  *     the sample       lane 0 1 2 3 | 4 5 6 7 | …   four channels each, eight rows at a time
@@ -11,14 +11,15 @@
  * What warps find meets in shared memory, [warp][channel], in an order that the shape alone gives.
  * Shapes that are not like this go through range_evonorm.cuh.
  *
- * Loops over a block's columns and chunks have a turn or two: unrolled, they would count them first.
+ * Loops over a block's columns and chunks have a turn or two: unrolled, they would count them
+ * first.
  *
- * Bytes are compared two at a time, as halves of a register: a byte above nothing, or above the number of
- * its row. The extremes of e = x * h(v * x) need no e for every byte. With rising x it falls to one valley
- * and rises from there (with v < 0: rises to one peak), at v * x = -3/2; so its extremes are at the
- * ends of the values that occur, or at the two next to that place, which are the ends of the bytes
- * counted around from there. Between bytes e changes by more than its rounding, so this gives the very
- * extremes.
+ * Bytes are compared two at a time, as halves of a register: a byte above nothing, or above the
+ * number of its row. The extremes of e = x * h(v * x) need no e for every byte. With rising x it
+ * falls to one valley and rises from there (with v < 0: rises to one peak), at v * x = -3/2; so its
+ * extremes are at the ends of the values that occur, or at the two next to that place, which are
+ * the ends of the bytes counted around from there. Between bytes e changes by more than its
+ * rounding, so this gives the very extremes.
  */
 #ifndef OCT_ENGINE_CUDA_RANGE_ROWS_CUH
 #define OCT_ENGINE_CUDA_RANGE_ROWS_CUH
@@ -26,8 +27,8 @@
 #include "engine/cuda/range_evonorm.cuh"
 
 enum { ROW_WARPS = 16, ROW_BLOCK = ROW_WARPS * 32, ROW_TABLE = 1024, ROW_CHANNELS = 128 };
-/* Words of a lane, where there are warps enough, and with spreads of so many samples that twice as many
- * fill a GPU; a row's number in its warp is a byte. */
+/* Words of a lane, where there are warps enough, and with spreads of so many samples that twice as
+ * many fill a GPU; a row's number in its warp is a byte. */
 enum { LANE_WORDS = 8, MANY_WORDS = 16, MANY_SAMPLES = 512, WARP_ROWS = 256 };
 
 /* Words that a lane loads at once, and elements from one to the next. */
@@ -144,9 +145,10 @@ struct half_ends {
     }
 };
 
-/* --- the spread of chunks of bytes ------------------------------------------------------------- */
+/* --- the spread of chunks of bytes ----------------------------------------------------------- */
 
-/* What a warp found in a channel, four bytes: the ends of the bytes and of the bytes counted around. */
+/* What a warp found in a channel, four bytes: the ends of the bytes and of the bytes counted
+ * around. */
 struct byte_range {
     uint32_t low, high, low_turned, high_turned;
 
@@ -187,8 +189,9 @@ static __device__ inline float2 e_ends(const byte_grid &grid, const row_form &ro
     return make_float2(float_at(ends.lo), float_at(ends.hi));
 }
 
-/* Extremes of a turn's words. Bytes lie in the upper parts of halves, above nothing, so that counting
- * them around is a sum that may run over: what it leaves in the next half is below its byte. */
+/* Extremes of a turn's words. Bytes lie in the upper parts of halves, above nothing, so that
+ * counting them around is a sum that may run over: what it leaves in the next half is below its
+ * byte. */
 template <bool PEAKS>
 static __device__ inline void add_turn(const raw_bytes<4> raw[TURN], int left, const uint32_t by[2],
                                        half_ends &plain, half_ends &turned) {
@@ -209,8 +212,8 @@ static __device__ inline void add_turn(const raw_bytes<4> raw[TURN], int left, c
     }
 }
 
-/* The warp's rows: into found[channel]. `turns`: of each channel, 256 less its turning byte; `raw`: the
- * first turn's words. A turn's words are on their way while those before it are compared. */
+/* The warp's rows: into found[channel]. `turns`: of each channel, 256 less its turning byte; `raw`:
+ * the first turn's words. A turn's words are on their way while those before it are compared. */
 template <bool PEAKS, bool EVEN, typename View>
 static __device__ inline void
 sweep_bytes(const View &x, const norm_form &form, const row_form &rows, const row_place &p,
@@ -327,7 +330,7 @@ static __global__ void __launch_bounds__(ROW_BLOCK, 2)
     }
 }
 
-/* --- the gradient ------------------------------------------------------------------------------ */
+/* --- the gradient ---------------------------------------------------------------------------- */
 
 /* Where a lane's extremes are. A key has the value above and the row below, turned around for the
  * largest: the first of equals wins. */
@@ -430,8 +433,8 @@ static inline size_t row_gradient_shared(const norm_form &form, const row_form &
     return table * (2 * sizeof(Key) + N_SUMS * sizeof(float)) + (size_t)form.c * sizeof(float);
 }
 
-/* dx of an element without a share; the column's sums are Q, P and U without its sixth. What is flat has
- * 0 times the sixth, for an infinity must show. */
+/* dx of an element without a share; the column's sums are Q, P and U without its sixth. What is
+ * flat has 0 times the sixth, for an infinity must show. */
 static __device__ inline float add_grad(float x, float dy, float v, float scaled_gamma, float &p,
                                         float &q, float &u) {
     const float sixth = (v * x) * SIXTH, t = sixth + 0.5F, h = gate(t), product = dy * x;
@@ -552,8 +555,8 @@ static __device__ inline void fold_rows(const norm_form &form, const row_form &r
     }
 }
 
-/* A chunk's end that gets a share: its first largest value, or its opposite for the first smallest. What
- * it is made of is known before the columns' sums are. */
+/* A chunk's end that gets a share: its first largest value, or its opposite for the first smallest.
+ * What it is made of is known before the columns' sums are. */
 struct row_share {
     bool is_given, is_low;
     int group;

@@ -2,22 +2,22 @@
 /* range_spans.cuh - Range EvoNorm's y of bytes for the shapes that networks usually have: a row of
  * channels is a power of two, and a group has an even number of them.
  *
- * Nobody knows y's grid before all of a node's spreads are known, and every block of write_norm finds
- * it anew from the extremes that find_spread left: n samples times c channels of them, which took as
- * long as the block's own bytes did. So a block here has a *span*: several samples where the launch
- * has many, and a piece of one only where it has few. A launch then has about as many blocks as a GPU
- * takes at a time, and each finds the grid once.
+ * Nobody knows y's grid before all of a node's spreads are known, and every block of write_norm
+ * finds it anew from the extremes that find_spread left: n samples times c channels of them, which
+ * took as long as the block's own bytes did. So a block here has a *span*: several samples where
+ * the launch has many, and a piece of one only where it has few. A launch then has about as many
+ * blocks as a GPU takes at a time, and each finds the grid once.
  *
- * The numbers of threads and channels being powers of two, a thread has the same four channels in all
- * of its rows, and the same two in all of the extremes that it folds.
+ * The numbers of threads and channels being powers of two, a thread has the same four channels in
+ * all of its rows, and the same two in all of the extremes that it folds.
  */
 #ifndef OCT_ENGINE_CUDA_RANGE_SPANS_CUH
 #define OCT_ENGINE_CUDA_RANGE_SPANS_CUH
 
 #include "engine/cuda/range_evonorm.cuh"
 
-/* Blocks of a launch: a block's share of the extremes is small beside its bytes with the former, the
- * latter are as many as a GPU of 132 processors takes at a time. */
+/* Blocks of a launch: a block's share of the extremes is small beside its bytes with the former,
+ * the latter are as many as a GPU of 132 processors takes at a time. */
 enum { SPAN_BLOCKS = 256, SPAN_BLOCKS_MOST = 512 };
 /* Words that a thread loads at once, elements from one to the next, and elements of all threads. */
 enum { SPAN_TURN = 4, SPAN_STEP = BLOCK * 4, SPAN_ELEMENTS = SPAN_TURN * SPAN_STEP };
@@ -166,7 +166,8 @@ static __device__ inline void load_span(const View &x, uint32_t at, uint32_t end
     }
 }
 
-/* Every address is aligned. The next turn's words are on their way while those of a turn are made. */
+/* Every address is aligned. The next turn's words are on their way while those of a turn are
+ * made. */
 template <bool CHANCE>
 static __global__ void __launch_bounds__(BLOCK, CHANCE ? 3 : 4)
     write_spans(byte_values values, norm_form form, span_form span, norm_params of,
@@ -174,10 +175,10 @@ static __global__ void __launch_bounds__(BLOCK, CHANCE ? 3 : 4)
     __shared__ extremes room[32];
     __shared__ fold_room fold;
     __shared__ float used[SPAN_SCALES];
-    const int node = (int)blockIdx.z, sample = (int)blockIdx.y * span.samples;
+    const int node = (int)blockIdx.z, sample = (int)blockIdx.x * span.samples;
     const int last = min(form.n, sample + span.samples), thread = (int)threadIdx.x;
     const uint32_t size = (uint32_t)form.hw * (uint32_t)form.c;
-    const uint32_t first = (uint32_t)sample * size + blockIdx.x * span.length;
+    const uint32_t first = (uint32_t)sample * size + blockIdx.y * span.length;
     const int channel = thread * 4 & (form.c - 1);
     const auto x = values.of(node, 0);
     uint32_t at = first + (uint32_t)thread * 4U, end = (uint32_t)(sample + 1) * size;
@@ -202,11 +203,11 @@ static __global__ void __launch_bounds__(BLOCK, CHANCE ? 3 : 4)
     if (thread < n_scales) {
         own_scale = steps.at(own_scale);
         used[thread] = own_scale;
-        if (blockIdx.x == 0) {
+        if (blockIdx.y == 0) {
             of.used.of(node)[scale_at] = own_scale;
         }
     }
-    const bool is_first = blockIdx.x == 0 && blockIdx.y == 0;
+    const bool is_first = blockIdx.y == 0 && blockIdx.x == 0;
     const struct oct__grid grid = span_grid(form, of, steps, bytes, node, is_first, pairs, fold);
     for (int i = 0; i < 4; i++) { /* the first level of cache has them */
         gamma[i] = of.gamma.of(node)[channel + i];
@@ -261,7 +262,7 @@ static __global__ void __launch_bounds__(BLOCK, CHANCE ? 3 : 4)
 static inline void launch_spans(const struct oct__lane *lane, const norm_form &form,
                                 const span_form &span, const byte_values &x, const norm_params &of,
                                 const norm_bytes &bytes, bool by_chance) {
-    const dim3 grid((unsigned)span.pieces, (unsigned)span.parts, (unsigned)lane->form.n_nodes);
+    const dim3 grid((unsigned)span.parts, (unsigned)span.pieces, (unsigned)lane->form.n_nodes);
     launch_kernel(by_chance ? write_spans<true> : write_spans<false>, grid, BLOCK, 0,
                   stream_of(lane), x, form, span, of, bytes);
 }

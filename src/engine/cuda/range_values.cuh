@@ -2,11 +2,11 @@
 /* range_values.cuh - what the range norms' kernels read and write, behind one face: bytes on a grid
  * or floats as x, s8 with a scale or floats as dy, floats or bf16 as dx.
  *
- * A kernel takes one of these by value and asks it for the view of a node's sample. Loading is apart
- * from making values, so that a thread has several loads on their way before it needs the first; words
- * at fixed distances from one another are asked for `from` the first, which gives one address. A
- * pointer that is not aligned costs speed, never another order of sums; who knows that all are
- * aligned asks for words as a whole.
+ * A kernel takes one of these by value and asks it for the view of a node's sample. Loading is
+ * apart from making values, so that a thread has several loads on their way before it needs the
+ * first; words at fixed distances from one another are asked for `from` the first, which gives one
+ * address. A pointer that is not aligned costs speed, never another order of sums; who knows that
+ * all are aligned asks for words as a whole.
  */
 #ifndef OCT_ENGINE_CUDA_RANGE_VALUES_CUH
 #define OCT_ENGINE_CUDA_RANGE_VALUES_CUH

@@ -2,14 +2,15 @@
 /* select.cu - what a packet keeps of each tensor: its k largest elements, or k random ones.
  *
  * Both are the k largest of some keys: magnitudes without their sign, or one random word for each
- * element; of equal keys the first are taken. The search is exact, and the same on every engine: a radix
- * search for the k-th largest key, eleven bits a pass from the top, counted in shared memory; then one
- * pass that takes what is above it and the first of its equals, in order of place. Integers only, so the
- * order in which counts come together does not matter.
+ * element; of equal keys the first are taken. The search is exact, and the same on every engine: a
+ * radix search for the k-th largest key, eleven bits a pass from the top, counted in shared memory;
+ * then one pass that takes what is above it and the first of its equals, in order of place.
+ * Integers only, so the order in which counts come together does not matter.
  *
- * Most tensors are short, and one block selects each of them, in one launch for all. One block alone
- * moves a hundredth of what memory could give it; so a long tensor is cut into strips, a block has a
- * strip, and the passes become launches, between which the strips' counts come together in a tally:
+ * Most tensors are short, and one block selects each of them, in one launch for all. One block
+ * alone moves a hundredth of what memory could give it; so a long tensor is cut into strips, a
+ * block has a strip, and the passes become launches, between which the strips' counts come together
+ * in a tally:
  *
  *     clear    the tallies
  *     first    counts first digits
@@ -19,9 +20,10 @@
  *     share    counts what each strip has above the bound, and equal to it
  *     take     takes; the strips before this one say where
  *
- * The row is read by the first and the second, sixteen bytes at a time: lists are as much longer than
- * what is kept as an eighth of an octave is wide, or a 2,000th of random words. A strip whose list would
- * not fit into half of its place in scratch (many equal elements) has all of its keys there instead.
+ * The row is read by the first and the second, sixteen bytes at a time: lists are as much longer
+ * than what is kept as an eighth of an octave is wide, or a 2,000th of random words. A strip whose
+ * list would not fit into half of its place in scratch (many equal elements) has all of its keys
+ * there instead.
  */
 #include "engine/cuda/packet.cuh"
 
@@ -35,7 +37,7 @@ enum {
     LONG = 1 << 16   /* a tensor of so many is cut into strips */
 };
 
-/* --- tensors ----------------------------------------------------------------------------------- */
+/* --- tensors --------------------------------------------------------------------------------- */
 
 /* A tensor: struct oct__part, smaller, and its number in the form. */
 struct choice {
@@ -87,9 +89,10 @@ static int next_choices(const struct oct__packet_form *form, int wants_long, str
     return all->n > 0;
 }
 
-/* --- scratch ----------------------------------------------------------------------------------- */
+/* --- scratch --------------------------------------------------------------------------------- */
 
-/* Where the search stands: keys above `bound` are taken, and the first `ties` of those equal to it. */
+/* Where the search stands: keys above `bound` are taken, and the first `ties` of those equal to
+ * it. */
 struct bound {
     uint32_t bound, ties;
     int is_whole; /* ties are all that have the digits found so far: the others do not matter */
@@ -109,8 +112,8 @@ struct strip {
 
 #define NOT_LISTED UINT32_MAX
 
-/* Of a node: [row - base of short tensors, lists of long ones][random word of each element of the row]
- * [kept values][peak of each tensor][tallies][strips]. */
+/* Of a node: [row - base of short tensors, lists of long ones][random word of each element of the
+ * row] [kept values][peak of each tensor][tallies][strips]. */
 extern "C" void oct__cuda_plan_selection(const struct oct__packet_form *form, int has_base,
                                          struct packing *p) {
     const size_t row_bytes = whole_lines(form->n_elements * sizeof(float));
@@ -130,7 +133,7 @@ extern "C" void oct__cuda_plan_selection(const struct oct__packet_form *form, in
     p->room_stride = p->strips_at + whole_lines(n_strips * sizeof(struct strip));
 }
 
-/* --- keys -------------------------------------------------------------------------------------- */
+/* --- keys ------------------------------------------------------------------------------------ */
 
 /* What a magnitude's bits are shifted by to become its key: the sign does not count. */
 static __device__ inline int key_shift(const struct packing &p) {
@@ -165,7 +168,7 @@ struct items {
     }
 };
 
-/* --- the search -------------------------------------------------------------------------------- */
+/* --- the search ------------------------------------------------------------------------------ */
 
 struct pick_room {
     uint32_t counts[DIGITS], warps[32];
@@ -255,7 +258,7 @@ static __device__ struct bound find_bound(const struct items &of, uint32_t keep,
     return at;
 }
 
-/* --- taking ------------------------------------------------------------------------------------ */
+/* --- taking ---------------------------------------------------------------------------------- */
 
 /* Where what is taken goes: value `place` of those that the tensor keeps is element i. */
 struct taker {
@@ -291,9 +294,10 @@ static __device__ inline struct taker taker_of(const struct packing &p, const st
     return to;
 }
 
-/* Takes everything above the bound and its first equals, in order of place, after n_above and n_equal
- * that came before; a warp has PICK_EACH times 32 neighbours. Memory may be what values come from: an
- * element is read and written by one thread alone. Returns the largest magnitude that the thread took. */
+/* Takes everything above the bound and its first equals, in order of place, after n_above and
+ * n_equal that came before; a warp has PICK_EACH times 32 neighbours. Memory may be what values
+ * come from: an element is read and written by one thread alone. Returns the largest magnitude that
+ * the thread took. */
 static __device__ uint32_t take_all(const struct items &of, struct bound at,
                                     const struct source &from, const struct taker &to,
                                     uint32_t n_above, uint32_t n_equal, uint32_t *warps) {
@@ -333,10 +337,10 @@ static __device__ inline struct peak *peak_of(const struct packing &p, const str
     return (struct peak *)(room_of(p) + p.peaks_at) + of.number;
 }
 
-/* --- short tensors ----------------------------------------------------------------------------- */
+/* --- short tensors --------------------------------------------------------------------------- */
 
-/* A block a tensor. Where there is a base, the difference is made once and kept in scratch, which other
- * passes read; it is looked at for the first digit on its way there. */
+/* A block a tensor. Where there is a base, the difference is made once and kept in scratch, which
+ * other passes read; it is looked at for the first digit on its way there. */
 static __global__ void __launch_bounds__(PICK_BLOCK, 2)
     pack_picked(__grid_constant__ const struct choices all,
                 __grid_constant__ const struct packing p, nodes<const float> rows,
@@ -385,7 +389,7 @@ static __global__ void __launch_bounds__(PICK_BLOCK, 2)
     end_with_zeros(p, packet);
 }
 
-/* --- long tensors ------------------------------------------------------------------------------ */
+/* --- long tensors ---------------------------------------------------------------------------- */
 
 /* A block's strip: elements begin … end - 1 of its tensor. */
 struct strip_place {
@@ -680,7 +684,7 @@ static __global__ void __launch_bounds__(BLOCK)
     end_with_zeros(p, packet);
 }
 
-/* --- launches ---------------------------------------------------------------------------------- */
+/* --- launches -------------------------------------------------------------------------------- */
 
 static void select_short(const struct oct__lane *lane, const struct oct__args *args,
                          const struct packing *p, const struct choices *all) {

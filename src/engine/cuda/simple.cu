@@ -26,7 +26,7 @@ static __device__ inline float not_a_number() {
     return __int_as_float(0x7fffffff);
 }
 
-/* --- input ------------------------------------------------------------------------------------- */
+/* --- input ----------------------------------------------------------------------------------- */
 
 /* Sizes of an image, and how many there are. */
 struct images {
@@ -79,7 +79,7 @@ extern "C" oct_status oct__cuda_batch(const struct oct__lane *lane, const struct
     return oct__cuda_launched("batch");
 }
 
-/* --- element by element ------------------------------------------------------------------------ */
+/* --- element by element ---------------------------------------------------------------------- */
 
 struct relu {
     enum { READS_B = 0 };
@@ -148,7 +148,7 @@ extern "C" oct_status oct__cuda_dropout(const struct oct__lane *lane,
     return oct__cuda_launched("dropout");
 }
 
-/* --- pooling ----------------------------------------------------------------------------------- */
+/* --- pooling --------------------------------------------------------------------------------- */
 
 /* The map that windows slide over, and how many windows there are. */
 struct pool {
@@ -213,8 +213,8 @@ static __device__ inline size_t element_at(int sample, int h, int w, int c, int 
            (size_t)channel;
 }
 
-/* Whether v, at this place of its window, takes over from the best before it: the first of the largest
- * does; a NaN wins, so that it is not hidden. */
+/* Whether v, at this place of its window, takes over from the best before it: the first of the
+ * largest does; a NaN wins, so that it is not hidden. */
 static __device__ inline int is_better(float v, float best, int place) {
     return place == 0 || v > best || (v != v && best == best);
 }
@@ -224,8 +224,8 @@ static __device__ inline int is_better(float v, float best, int place) {
  * worked out once for sixteen elements. */
 enum { TILE = 2 };
 
-/* Four channels of a window, counted in fours: its first row begins at `at`, the second one a `line`
- * later, the next column `fours` later. */
+/* Four channels of a window, counted in fours: its first row begins at `at`, the second one a
+ * `line` later, the next column `fours` later. */
 struct tile {
     size_t at, line;
 };
@@ -466,7 +466,7 @@ extern "C" oct_status oct__cuda_avg_pool_grad(const struct oct__lane *lane,
     return oct__cuda_launched("avg_pool_grad");
 }
 
-/* --- the loss ---------------------------------------------------------------------------------- */
+/* --- the loss -------------------------------------------------------------------------------- */
 
 enum { LOSS_BLOCK = 128, LOSS_SAMPLES = LOSS_BLOCK / 32 };
 
@@ -545,7 +545,7 @@ extern "C" oct_status oct__cuda_loss(const struct oct__lane *lane, const struct 
     return oct__cuda_launched("loss");
 }
 
-/* --- looking for trouble ----------------------------------------------------------------------- */
+/* --- looking for trouble --------------------------------------------------------------------- */
 
 enum { SEARCH_BLOCK = 1024 };
 

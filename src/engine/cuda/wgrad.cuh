@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wgrad.cuh - weight gradients: sums over all positions of dy(position, o) * x(tap's pixel, c).
  *
- * As a product of matrices it is few rows (o), few columns (tap and channel), and a very long sum: so
- * the positions are cut into parts, a block makes a tile of 144 columns of one part (nine taps of
- * sixteen channels: no column is wasted), and a second kernel folds the parts.
+ * As a product of matrices it is few rows (o), few columns (tap and channel), and a very long sum:
+ * so the positions are cut into parts, a block makes a tile of 144 columns of one part (nine taps
+ * of sixteen channels: no column is wasted), and a second kernel folds the parts.
  *
  *     dy  [position][o]            tile 16, 32 or 64 wide
  *     x   [position][tap, c]       gathered, 144 wide          dw[o][c][tap] = fold over parts
  *
- * A layer with many weights has enough tiles without parts: its one part is dw itself, and nothing is
- * folded.
+ * A layer with many weights has enough tiles without parts: its one part is dw itself, and nothing
+ * is folded.
  *
- * Here is what floats (wgrad_f32.cu) and bytes (wgrad_u8.cu) share: kernels for any shape, the fold,
- * and how positions are cut.
+ * Here is what floats (wgrad_f32.cu) and bytes (wgrad_u8.cu) share: kernels for any shape, the
+ * fold, and how positions are cut.
  */
 #ifndef OCT_ENGINE_CUDA_WGRAD_CUH
 #define OCT_ENGINE_CUDA_WGRAD_CUH
@@ -79,7 +79,7 @@ static __device__ inline float gradient_at(const __nv_bfloat16 *dy, size_t at) {
     return __bfloat162float(dy[at]);
 }
 
-/* --- tiles in floats --------------------------------------------------------------------------- */
+/* --- tiles in floats ------------------------------------------------------------------------- */
 
 enum { DEPTH = 16, ACROSS = COLUMNS / 4 }; /* ACROSS x 4 threads, each 4 columns */
 
@@ -88,9 +88,9 @@ static __global__ void __launch_bounds__(COLUMNS) float_kernel(const taps t, con
     enum { OUTS = 4 * EACH, GRADIENTS = (DEPTH * OUTS + COLUMNS - 1) / COLUMNS };
     __shared__ __align__(16) float xs[DEPTH][COLUMNS], gs[DEPTH][OUTS];
     __shared__ place places[DEPTH];
-    const int node = (int)blockIdx.z / s.n_parts, part = (int)blockIdx.z % s.n_parts;
+    const int node = (int)blockIdx.x / s.n_parts, part = (int)blockIdx.x % s.n_parts;
     const int thread = (int)threadIdx.x, first_out = (int)blockIdx.y * OUTS;
-    const int column = (int)blockIdx.x * COLUMNS + thread;
+    const int column = (int)blockIdx.z * COLUMNS + thread;
     const int tap = column / t.from_c, channel = column % t.from_c;
     const int is_column = tap < taps_count(t);
     const X *x = (const X *)((const char *)s.x + node * s.x_stride);
@@ -151,7 +151,7 @@ static __global__ void __launch_bounds__(COLUMNS) float_kernel(const taps t, con
     const float scale = part_scale(s, node);
     for (int o = 0; o < EACH; o++) {
         for (int c = 0; c < 4; c++) {
-            const int at = (int)blockIdx.x * COLUMNS + thread % ACROSS * 4 + c;
+            const int at = (int)blockIdx.z * COLUMNS + thread % ACROSS * 4 + c;
             const int out = first_out + thread / ACROSS * EACH + o;
             if (at < taps_count(t) * t.from_c && out < t.to_c) {
                 to[weight_at(t, 0, at % t.from_c, out, at / t.from_c)] = scaled(sums[o][c], scale);
@@ -160,15 +160,15 @@ static __global__ void __launch_bounds__(COLUMNS) float_kernel(const taps t, con
     }
 }
 
-/* --- groups ------------------------------------------------------------------------------------- */
+/* --- groups ---------------------------------------------------------------------------------- */
 
 /* A warp's lanes are neighbouring outputs, a block's eight warps take turns at positions. */
 template <typename X, typename G>
 static __global__ void __launch_bounds__(BLOCK) grouped_kernel(const taps t, const sources s) {
     __shared__ float room[8][33];
-    const int node = (int)blockIdx.z / s.n_parts, part = (int)blockIdx.z % s.n_parts;
+    const int node = (int)blockIdx.x / s.n_parts, part = (int)blockIdx.x % s.n_parts;
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
-    const int out = (int)blockIdx.x * 32 + lane;
+    const int out = (int)blockIdx.z * 32 + lane;
     const int from_c = t.from_c / t.groups, to_c = t.to_c / t.groups;
     const int tap = (int)blockIdx.y % taps_count(t), in = (int)blockIdx.y / taps_count(t);
     const X *x = (const X *)((const char *)s.x + node * s.x_stride);
@@ -197,7 +197,7 @@ static __global__ void __launch_bounds__(BLOCK) grouped_kernel(const taps t, con
     }
 }
 
-/* --- folding ------------------------------------------------------------------------------------ */
+/* --- folding --------------------------------------------------------------------------------- */
 
 /* Of weights i … i + 3, the sum of every LANES-th part: four are on their way at a time. */
 template <int LANES>
@@ -265,7 +265,7 @@ static __global__ void __launch_bounds__(BLOCK)
     }
 }
 
-/* --- launches ----------------------------------------------------------------------------------- */
+/* --- launches -------------------------------------------------------------------------------- */
 
 /* Where a weight gradient's operands are; no grid: -1. */
 struct where {
@@ -289,8 +289,8 @@ static inline int float_outs(const struct oct__args *args, const struct where &a
     return args->t[at.dy].c <= 16 ? 16 : 32;
 }
 
-/* Parts: as many as fill a GPU, but none of a few positions only. It depends on shapes alone, so that
- * the order of sums does not depend on the GPU. */
+/* Parts: as many as fill a GPU, but none of a few positions only. It depends on shapes alone, so
+ * that the order of sums does not depend on the GPU. */
 static inline int parts_of(const struct oct__tensor *dy, dim3 tile, int *part) {
     const int positions = dy->n * dy->h * dy->w;
     const int blocks = (int)(tile.x * tile.y) * 8; /* a cohort of eight */
@@ -329,8 +329,9 @@ template <typename X, typename G>
 static void launch_floats(const struct oct__lane *lane, const struct oct__args *args,
                           const struct where &at, const taps &t, const sources &s) {
     const int outs = float_outs(args, at);
-    dim3 grid = tiles(args, at, outs);
-    grid.z = (unsigned)(s.n_parts * lane->form.n_nodes);
+    const dim3 tile = tiles(args, at, outs);
+    const dim3 grid((unsigned)(s.n_parts * lane->form.n_nodes), tile.y,
+                    tile.x); /* nodes: in x, which has no limit */
     if (t.groups > 1) {
         launch_kernel(grouped_kernel<X, G>, grid, BLOCK, 0, stream_of(lane), t, s);
     } else if (outs == 16) {
@@ -340,19 +341,18 @@ static void launch_floats(const struct oct__lane *lane, const struct oct__args *
     }
 }
 
-/* The weights' gradient out of its parts, if it has several, and the bias's, if there is one, out of dy. */
+/* The weights' gradient out of its parts, if it has several; the bias's, if there is one, out of
+ * dy. */
 template <typename G>
 static void launch_folds(const struct oct__lane *lane, const struct oct__args *args,
                          const struct where &at, const taps &t, const sources &s) {
     const struct oct__tensor *dw = &args->t[at.dw], *db = &args->t[at.db];
     const size_t count = oct__tensor_count(dw);
     const int wide = is_wide(dw) && count % FOUR == 0;
-    if (s.is_final) {
-        /* Nothing to fold. */
-    } else if (s.n_parts > 16) {
+    if (s.n_parts > 16) {
         launch_kernel(fold_kernel<8>, grid_over(lane, 8 * count, FOUR), BLOCK, 0, stream_of(lane),
                       t, s, nodes_of<float>(dw), wide);
-    } else {
+    } else if (!s.is_final) {
         launch_kernel(fold_kernel<4>, grid_over(lane, 4 * count, FOUR), BLOCK, 0, stream_of(lane),
                       t, s, nodes_of<float>(dw), wide);
     }

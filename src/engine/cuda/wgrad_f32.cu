@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wgrad_f32.cu - weight gradients of floats, on tensor cores with three products for one (tf32.cuh).
+/* wgrad_f32.cu - weight gradients of floats, on tensor cores with three products for one
+ * (tf32.cuh).
  *
- * A block makes a tile of a part: 16 or 32 outputs, sixteen channels, all taps. It walks over the part's
- * regions: copies dy, and x with what surrounds it, to shared memory, and multiplies, positions being
- * what is summed over. A tap's factors are the same pixels, shifted. A warp has all taps of sixteen
- * outputs and eight channels; where there are no 32 outputs, two share the positions. Sums go to memory
- * by way of shared memory, in the order in which they lie there. A pixel takes 24 or 40 floats: four
- * pixels by eight channels, as an instruction loads them, lie in different banks.
+ * A block makes a tile of a part: 16 or 32 outputs, sixteen channels, all taps. It walks over the
+ * part's regions: copies dy, and x with what surrounds it, to shared memory, and multiplies,
+ * positions being what is summed over. A tap's factors are the same pixels, shifted. A warp has all
+ * taps of sixteen outputs and eight channels; where there are no 32 outputs, two share the
+ * positions. Sums go to memory by way of shared memory, in the order in which they lie there. A
+ * pixel takes 24 or 40 floats: four pixels by eight channels, as an instruction loads them, lie in
+ * different banks.
  *
- * That is for kernels of 1 and 3. For others, and for rows too long for shared memory, there are the
- * tiles of wgrad.cuh.
+ * That is for kernels of 1 and 3. For others, and for rows too long for shared memory, there are
+ * the tiles of wgrad.cuh.
  */
 #include "engine/cuda/tf32.cuh"
 #include "engine/cuda/wgrad.cuh"
 
 static const struct where operands = {0, -1, 1, 2, 3};
 
-/* --- tensor cores ------------------------------------------------------------------------------- */
+/* --- tensor cores ---------------------------------------------------------------------------- */
 
 enum {
     CHUNK = 16,
@@ -39,8 +41,8 @@ struct plan {
     int x_is_wide, dy_is_wide; /* four channels may be read at once */
 };
 
-/* The region's rows of dy. A region's results are neighbours, but the last of an image or of all may be
- * missing: zeros. */
+/* The region's rows of dy. A region's results are neighbours, but the last of an image or of all
+ * may be missing: zeros. */
 template <int EACH, int M>
 static __device__ inline void copy_gradients(const taps &t, const region &r, const corner &at,
                                              const float *dy, int first_out, float *to) {
@@ -60,8 +62,8 @@ static __device__ inline void copy_gradients(const taps &t, const region &r, con
     }
 }
 
-/* Adds the products of RUN positions: of gradients `gs`, where the lane's first is, and of pixels that
- * begin `shifts` behind `xs` and whose lines are `line` floats apart. */
+/* Adds the products of RUN positions: of gradients `gs`, where the lane's first is, and of pixels
+ * that begin `shifts` behind `xs` and whose lines are `line` floats apart. */
 template <int KERNEL>
 static __device__ inline void multiply_run(float sums[KERNEL][1][KERNEL][4], const float *gs,
                                            int g_pitch, const float *xs, const int *shifts,
@@ -175,7 +177,7 @@ static __global__ void __launch_bounds__(WARPS * 32, 4)
     }
 }
 
-/* --- launches ----------------------------------------------------------------------------------- */
+/* --- launches -------------------------------------------------------------------------------- */
 
 static int outs_of(const taps &t) {
     return t.to_c <= 16 ? 16 : 32;
@@ -189,7 +191,8 @@ static size_t shared_bytes(const taps &t, const region &r) {
     return (size_t)(copied > room ? copied : room) * sizeof(float);
 }
 
-/* Returns the number of parts; 0: no region fits. Depends on shapes alone, not on the number of nodes. */
+/* Returns the number of parts; 0: no region fits. Depends on shapes alone, not on the number of
+ * nodes. */
 static int make_plan(const taps &t, struct plan *p) {
     const int pitch = g_pitch(outs_of(t) / 16), room = (SHARED - POSITIONS * 4) / 4;
     int fits = 0, used = 0;

@@ -7,17 +7,18 @@
  *     dw(o, c, tap) = sum over positions of dy(position, o) * x(pixel of tap at position, c)
  *
  * both factors have the index that is summed over outermost. So shared memory has them as they lie,
- * and tensor cores take them turned over; each lane then brings the address of one row, any row, and
- * a tap is no more than a shift: pixels are loaded and widened once for all of them.
+ * and tensor cores take them turned over; each lane then brings the address of one row, any row,
+ * and a tap is no more than a shift: pixels are loaded and widened once for all of them.
  *
  *     a chunk     rows of an image, or whole images: up to 64, 128 or 256 positions of 64, 32 or 16
  *                 outputs
  *     its pixels  and those around that taps reach: 16 channels of each
  *
- * A block goes through the chunks of its part, for 16 channels and all taps, and loads one chunk while
- * it multiplies another. It consists of teams, which take turns at sixteen positions and fold their
- * sums in the end; in a team, each warp has a row of taps (or some of the outputs) of its own. Blocks are
- * small, so that a multiprocessor has three: while one waits or writes its results, others multiply.
+ * A block goes through the chunks of its part, for 16 channels and all taps, and loads one chunk
+ * while it multiplies another, sixteen bytes at a time: the memory's planner aligns tensors to
+ * more. It consists of teams, which take turns at sixteen positions and fold their sums in the end;
+ * in a team, each warp has a row of taps (or some of the outputs) of its own. Blocks are small, so
+ * that a multiprocessor has three: while one waits or writes its results, others multiply.
  *
  * A network's first layer has fewer channels. There, the channels of a row of taps, neighbours in
  * memory, stand for those of one pixel. Shapes that are neither go to the kernels of wgrad.cuh.
@@ -101,10 +102,11 @@ struct chunks {
     int over_y, over_x; /* from a result's first pixel to the next result's, in shared memory */
     int n_chunks, each; /* in all, and of a part */
     int is_wide_to;     /* weights may be written four at a time */
+    int n_in, n_tiles;  /* tiles of weights: across channels, and in all */
     divisor by_image, by_x_columns, by_rows, by_columns; /* pixels, pixels, rows, results */
 };
 
-/* --- from global to shared memory --------------------------------------------------------------- */
+/* --- from global to shared memory ------------------------------------------------------------ */
 
 /* A pixel that a thread loads of every chunk, counted from where the chunk begins. */
 struct pixel {
@@ -178,8 +180,8 @@ template <int WAY, int OUTS> struct shipment {
         }
     }
 
-    /* x from the block's first channel on, dy from its first output on, of which there are n_outs. gs
-     * is where dy will be; with two buffers it is on its way there. */
+    /* x from the block's first channel on, dy from its first output on, of which there are n_outs.
+     * gs is where dy will be; with two buffers it is on its way there. */
     __device__ void load(const taps &t, const chunks &b, int chunk, const uint8_t *from_x,
                          uint32_t zero, const uint16_t *from_dy, int n_outs, uint16_t *gs) {
         const int image = chunk / b.bands * b.images, row = chunk % b.bands * b.rows;
@@ -229,7 +231,7 @@ template <int WAY, int OUTS> struct shipment {
     }
 };
 
-/* --- products ----------------------------------------------------------------------------------- */
+/* --- products -------------------------------------------------------------------------------- */
 
 /* A thread's share of the block's sums, [tile of outputs][shift][8 columns][4]. */
 template <int WAY, int OUTS> struct product {
@@ -370,8 +372,9 @@ static __global__ void __launch_bounds__((crew<WAY, OUTS>::THREADS), (crew<WAY, 
     tensor_kernel(const taps t, const sources s, const chunks b) {
     typedef crew<WAY, OUTS> of;
     uint16_t *const xs = dynamic_shared<uint16_t>(), *const gs = xs + b.n_pixels * X_PITCH;
-    const int node = (int)blockIdx.z / s.n_parts, part = (int)blockIdx.z % s.n_parts;
-    const int first_in = (int)blockIdx.x * 16, first_out = (int)blockIdx.y * OUTS;
+    const int tile = (int)blockIdx.x % b.n_tiles, rest = (int)blockIdx.x / b.n_tiles;
+    const int node = rest / s.n_parts, part = rest % s.n_parts;
+    const int first_in = tile % b.n_in * 16, first_out = tile / b.n_in * OUTS;
     const int n_outs = t.to_c - first_out < OUTS ? t.to_c - first_out : OUTS;
     const uint8_t *x = (const uint8_t *)s.x + node * s.x_stride + first_in;
     const uint16_t *dy = (const uint16_t *)((const char *)s.dy + node * s.dy_stride) + first_out;
@@ -409,7 +412,7 @@ static __global__ void __launch_bounds__((crew<WAY, OUTS>::THREADS), (crew<WAY, 
                                   (size_t)n_taps);
 }
 
-/* --- launches ----------------------------------------------------------------------------------- */
+/* --- launches -------------------------------------------------------------------------------- */
 
 static const struct where operands = {0, 1, 2, 3, 4};
 
@@ -503,7 +506,6 @@ static struct chunks chunks_of(const struct oct__args *args, const form &f) {
 struct plan {
     form f;
     struct chunks b;
-    dim3 grid; /* tiles of weights */
     int n_parts, part;
     size_t shared;
 };
@@ -534,7 +536,8 @@ static struct plan plan_of(const struct oct__args *args) {
     n = n < 1 ? 1 : n;
     p.b.each = parts_over(p.b.n_chunks, n);
     p.n_parts = parts_over(p.b.n_chunks, p.b.each);
-    p.grid = dim3((unsigned)n_in, (unsigned)n_out);
+    p.b.n_in = n_in;
+    p.b.n_tiles = n_in * n_out;
     p.shared = (size_t)(p.b.n_pixels * X_PITCH) * sizeof(uint16_t) + p.f.dy_bytes;
     p.shared = p.shared > p.f.end_bytes ? p.shared : p.f.end_bytes;
     return p;
@@ -555,7 +558,8 @@ extern "C" oct_status oct__cuda_conv_u8_wgrad(const struct oct__lane *lane,
     const struct sources s = sources_of(lane, args, operands, p.n_parts, p.part);
     if (p.f.way != FLOATS) {
         p.b.is_wide_to = ((uintptr_t)s.parts | s.parts_stride * sizeof(float)) % 16 == 0;
-        const dim3 grid(p.grid.x, p.grid.y, (unsigned)(s.n_parts * lane->form.n_nodes));
+        /* All in x, which has no limit; tiles first, which read the same. */
+        const dim3 grid((unsigned)(p.b.n_tiles * s.n_parts * lane->form.n_nodes));
         launch_kernel(p.f.kernel, grid, (unsigned)p.f.threads, p.shared, stream_of(lane), t, s,
                       p.b);
     } else if (is_bf16) {

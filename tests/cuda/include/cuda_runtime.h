@@ -27,7 +27,7 @@
 #define blockDim emu_block_size
 #define gridDim emu_grid_size
 
-/* --- vectors ----------------------------------------------------------------------------------- */
+/* --- vectors --------------------------------------------------------------------------------- */
 
 struct __align__(8) float2 {
     float x, y;
@@ -61,7 +61,7 @@ static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) {
     return {x, y, z, w};
 }
 
-/* --- numbers ----------------------------------------------------------------------------------- */
+/* --- numbers --------------------------------------------------------------------------------- */
 
 template <typename T> static inline T min(T a, T b) {
     return b < a ? b : a;
@@ -148,7 +148,7 @@ static inline unsigned __umulhi(unsigned a, unsigned b) {
     return (unsigned)((uint64_t)a * b >> 32);
 }
 
-/* --- atomics: only one thread runs at a time --------------------------------------------------- */
+/* --- atomics: only one thread runs at a time ------------------------------------------------- */
 
 /* T, where it shall not be deduced. */
 template <typename T> struct emu_same { typedef T type; };
@@ -189,7 +189,7 @@ static inline T atomicCAS(T *at, typename emu_same<T>::type expected,
     return old;
 }
 
-/* --- together ---------------------------------------------------------------------------------- */
+/* --- together -------------------------------------------------------------------------------- */
 
 static inline void __syncthreads() {
     emu_wait_for_block();
