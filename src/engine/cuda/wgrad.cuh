@@ -330,8 +330,8 @@ static void launch_floats(const struct oct__lane *lane, const struct oct__args *
                           const struct where &at, const taps &t, const sources &s) {
     const int outs = float_outs(args, at);
     const dim3 tile = tiles(args, at, outs);
-    const dim3 grid((unsigned)(s.n_parts * lane->form.n_nodes), tile.y,
-                    tile.x); /* nodes: in x, which has no limit */
+    /* Nodes lie in x, which has no limit that a cohort meets. */
+    const dim3 grid((unsigned)(s.n_parts * lane->form.n_nodes), tile.y, tile.x);
     if (t.groups > 1) {
         launch_kernel(grouped_kernel<X, G>, grid, BLOCK, 0, stream_of(lane), t, s);
     } else if (outs == 16) {
