@@ -80,7 +80,7 @@ OCT_API OCT_MUST_CHECK oct_status oct_config_parse(struct oct_config *config, co
 /* Sets the options of the run whose newest checkpoint is in `folder`, and `resume`. An option that
  * was set before and says otherwise is refused (INVALID), and then nothing has been set, save those
  * that change nothing about the result: threads, checkpoint, every, db, record, label, eval_nodes,
- * transport, data_dir. `checkpoint` becomes `folder` where it was set for that run and is not now. */
+ * test_every, transport, data_dir. `checkpoint` becomes `folder` where it was set for that run and is not now. */
 OCT_API OCT_MUST_CHECK oct_status oct_config_resume(struct oct_config *config, const char *folder);
 
 /* The value as text (of an option that depends on others: what it comes to), valid until it is set

@@ -91,7 +91,8 @@ OCT_API OCT_MUST_CHECK oct_status oct_runs_find(struct oct_runs *runs, int64_t n
 
 struct oct_run_epoch {
     int epoch;
-    double train_loss, train_accuracy, loss, accuracy, consensus_distance, learning_rate;
+    double train_loss, train_accuracy, learning_rate;
+    double loss, accuracy, consensus_distance; /* NaN: it was not tested (option test_every) */
     double samples_per_s, seconds;
     uint64_t bytes_sent;  /* so far */
     double clipped, zero; /* what int8's quantizers did in its last step, 0 to 1: the mean share of

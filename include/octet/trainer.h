@@ -24,7 +24,7 @@ struct oct_trainer;
 enum oct_phase {
     OCT_PHASE_TRAIN,     /* a step was done */
     OCT_PHASE_EVALUATE,  /* test batches are being classified */
-    OCT_PHASE_EPOCH_END, /* an epoch and its evaluation were done: test_* are set */
+    OCT_PHASE_EPOCH_END, /* an epoch and its evaluation, if it has one, were done */
     OCT_PHASE_GOSSIP,    /* a round without training was done, after the last epoch */
 };
 
@@ -38,7 +38,8 @@ struct oct_progress {
     double learning_rate;
     double samples_per_s; /* training, all nodes together; evaluation not counted */
     double seconds, seconds_left;
-    double test_loss, test_accuracy; /* at EPOCH_END, as is the next */
+    double test_loss, test_accuracy; /* after the last epoch that ended, as is the next; NaN where it
+                                        was not tested (option test_every) */
     double consensus_distance;       /* as in struct oct_result */
     uint64_t bytes_sent;             /* so far */
 };
@@ -100,7 +101,7 @@ OCT_API OCT_MUST_CHECK oct_status oct_trainer_create(const struct oct_config *co
                                                      const struct oct_hooks *hooks,
                                                      struct oct_trainer **out);
 
-/* Trains to the last epoch, evaluating after each. CANCELLED when the progress callback asked to
+/* Trains to the last epoch, evaluating after each (option test_every: after some). CANCELLED when the progress callback asked to
  * stop (then the option `checkpoint` has one written); called again it goes on from there, to the
  * same bits. NOT_FINITE names the step and
  * layer where a NaN or infinity first appeared. */

@@ -423,16 +423,19 @@ static void draw_band(struct svg *svg, const struct chart *chart, const struct c
 
 static void draw_curve(struct svg *svg, const struct chart *chart, const struct chart_series *s,
                        int from, int to) {
-    const int n = to - from;
-    struct svg_point *points = cli_alloc((size_t)n * sizeof *points);
+    struct svg_point *points = cli_alloc((size_t)(to - from) * sizeof *points);
     char stroke[16], class_name[48];
-    for (int i = 0; i < n; i++) {
-        points[i] =
-            (struct svg_point){chart_x(chart, s->x[from + i]), chart_y(chart, s->y[from + i])};
+    int n = 0;
+    for (int i = from; i < to; i++) {
+        if (point_is_visible(chart, s, i)) {
+            points[n++] = (struct svg_point){chart_x(chart, s->x[i]), chart_y(chart, s->y[i])};
+        }
     }
     snprintf(class_name, sizeof class_name, "curve %s%s%s", chart_stroke(s->colour, stroke),
              s->is_dashed ? " d1" : "", s->style == CHART_THIN ? " thin" : "");
-    svg_polyline(svg, class_name, points, n);
+    if (n > 0) {
+        svg_polyline(svg, class_name, points, n);
+    }
     free(points);
 }
 
@@ -464,7 +467,7 @@ static void draw_series(struct svg *svg, const struct chart *chart, const struct
     svg_data_begin(svg, s->style == CHART_BAND ? "series spread" : "series", pairs);
     for (int from = 0; from < s->n && (is_line || s->style == CHART_BAND);) {
         int to = from;
-        while (to < s->n && point_is_visible(chart, s, to)) {
+        while (to < s->n && (point_is_visible(chart, s, to) || (is_line && isnan(s->y[to])))) {
             to++;
         }
         if (to > from && s->style == CHART_BAND) {

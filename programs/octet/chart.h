@@ -7,7 +7,7 @@
  *     chart_draw(svg, &chart);
  *
  * What is not finite is left out, and on a logarithmic axis what is not positive; a curve has a gap
- * there. An axis that the caller gave a range (most > least) keeps it.
+ * there, but for a NaN, which is a number that nobody knows: the line goes on to the next. An axis that the caller gave a range (most > least) keeps it.
  */
 #ifndef OCTET_CHART_H
 #define OCTET_CHART_H

@@ -51,7 +51,8 @@ static const char *const table_options[] = {
     "strict",    "epochs",           "batch",        "lr",
     "gamma",     "final-statistics", "own-momentum", "slow-momentum",
     "slow-rate", "clip-gradient",    "engine",       "precision-recipe",
-    "db",        "record",           NULL,
+    "every",     "test-every",       "db",           "record",
+    NULL,
 };
 
 static const struct cli_example examples[] = {

@@ -218,6 +218,9 @@ static void describe_model(const struct oct_config *config, char *text, size_t b
     if (strtod(text_of(config, "clip-gradient"), NULL) > 0.0) {
         add(text, bytes, ", gradients up to %s", text_of(config, "clip-gradient"));
     }
+    if (number_of(config, "test-every") > 1) {
+        add(text, bytes, ", tested every %s epochs", text_of(config, "test-every"));
+    }
 }
 
 static void describe_keeping(const struct oct_config *config, char *text, size_t bytes) {
@@ -228,8 +231,12 @@ static void describe_keeping(const struct oct_config *config, char *text, size_t
         add(text, bytes, "going on from %s", resume);
     }
     if (*folder) {
-        add(text, bytes, "%scheckpoints in %s after every ", *resume ? "; " : "", folder);
-        add(text, bytes, every == 1 ? "epoch" : "%ld epochs", every);
+        add(text, bytes, "%scheckpoints in %s ", *resume ? "; " : "", folder);
+        add(text, bytes,
+            every == 0   ? "in a fiftieth of the time"
+            : every == 1 ? "after every epoch"
+                         : "after every %ld epochs",
+            every);
     }
 }
 

@@ -435,11 +435,6 @@ static oct_status prepare(struct paper_cell *cell) {
         remove_folder(cell->folder, 1);
     }
     oct_status status = oct_config_set(cell->config, "checkpoint", cell->folder);
-    if (status == OCT_OK && strcmp(oct_config_get(cell->config, "engine"), "cuda") == 0 &&
-        strcmp(oct_config_get(cell->config, "every"), "1") == 0) {
-        /* epochs of less than a second, of which checkpoints would be a good part */
-        status = oct_config_set(cell->config, "every", "10");
-    }
     if (status == OCT_OK && cell->is_begun) {
         status = oct_config_set(cell->config, "resume", cell->folder);
     }

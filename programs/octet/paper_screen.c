@@ -93,9 +93,10 @@ static void cell_line(const struct paper_screen *screen, const struct oct_progre
     snprintf(accuracy, sizeof accuracy, "acc %s %%", cli_decimals(p->accuracy, 1).text);
     snprintf(left, sizeof left, "%s left", cli_time(p->seconds_left).text);
     snprintf(consensus, sizeof consensus, "consensus %.0e", p->consensus_distance);
-    /* How far the nodes are apart is known from the second epoch on. */
+    /* How far the nodes are apart is known from the second epoch on, if the last one was tested. */
+    const int is_known = p->epoch > 1 && isfinite(p->consensus_distance);
     cli_bar_line(out, bytes, width, head, share_of(p), tail,
-                 cli_nodes(screen->cell->config) > 1 && p->epoch > 1 ? 4 : 3);
+                 cli_nodes(screen->cell->config) > 1 && is_known ? 4 : 3);
 }
 
 static void table_line(const struct paper_screen *screen, const struct oct_progress *p, int width,
@@ -188,6 +189,15 @@ void paper_screen_cell(struct paper_screen *screen, int row, int column, int see
     }
 }
 
+/* The accuracy of the last epoch up to this one that was tested. */
+static struct cli_text newest_test(const struct paper_cell *cell, int epoch) {
+    double error = NAN;
+    for (int e = epoch < cell->n_errors ? epoch : cell->n_errors; e > 0 && isnan(error); e--) {
+        error = cell->errors[e - 1];
+    }
+    return isnan(error) ? (struct cli_text){"-"} : cli_percent(1 - error / 100, 2);
+}
+
 int paper_screen_show(const struct oct_progress *p, void *context) {
     struct paper_screen *screen = context;
     struct paper_cell *cell = screen->cell;
@@ -201,10 +211,10 @@ int paper_screen_show(const struct oct_progress *p, void *context) {
         }
     } else if (is_end && now() - screen->said > SAY_EVERY_S) {
         screen->said = now();
-        cli_progress_say("%s: epoch %d/%d, loss %s, test accuracy %s %%, %s samples/s, %s left, %s "
+        cli_progress_say("%s: epoch %d/%d, loss %s, test accuracy %s, %s samples/s, %s left, %s "
                          "for the table",
                          cell->label, p->epoch, p->n_epochs, cli_decimals(p->loss, 4).text,
-                         cli_decimals(p->test_accuracy, 2).text, cli_count(p->samples_per_s).text,
+                         newest_test(cell, p->epoch).text, cli_count(p->samples_per_s).text,
                          cli_time(p->seconds_left).text, cli_time(table_left(screen, p)).text);
     }
     return 0;

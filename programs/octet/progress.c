@@ -302,7 +302,8 @@ static void fill_columns(struct column *columns, const struct oct_progress *p,
     enum { BYTES = sizeof columns[0].cell };
     memcpy(columns, empty, sizeof empty);
     snprintf(columns[EPOCH].cell, BYTES, "%*d/%d", digits_of(p->n_epochs), p->epoch, p->n_epochs);
-    snprintf(columns[TEST].cell, BYTES, "%s %%", cli_decimals(p->test_accuracy, 2).text);
+    snprintf(columns[TEST].cell, BYTES, "%s%s", cli_decimals(p->test_accuracy, 2).text,
+             isfinite(p->test_accuracy) ? " %" : "");
     snprintf(columns[TEST_LOSS].cell, BYTES, "%s", cli_decimals(p->test_loss, 4).text);
     if (quantizers) {
         snprintf(columns[CLIP].cell, BYTES, "%s",
@@ -310,7 +311,8 @@ static void fill_columns(struct column *columns, const struct oct_progress *p,
         snprintf(columns[ZERO].cell, BYTES, "%s",
                  cli_percent(cli_quantizers_clips(quantizers, 1).zero, 2).text);
     }
-    snprintf(columns[CONSENSUS].cell, BYTES, "%.2e", p->consensus_distance);
+    snprintf(columns[CONSENSUS].cell, BYTES, isfinite(p->consensus_distance) ? "%.2e" : "-",
+             p->consensus_distance);
     snprintf(columns[SENT].cell, BYTES, "%s", cli_bytes(p->bytes_sent).text);
     snprintf(columns[ACCURACY].cell, BYTES, "%s %%", cli_decimals(p->accuracy, 2).text);
     snprintf(columns[LOSS].cell, BYTES, "%s", cli_decimals(p->loss, 4).text);
@@ -354,12 +356,18 @@ static void print_row(const struct oct_progress *p, const struct cli_quantizers 
 }
 
 static void print_plain(const struct oct_progress *p, const struct cli_quantizers *quantizers) {
-    fprintf(stderr, "epoch %d/%d: loss %s, accuracy %s %%, test loss %s, test accuracy %s %%, ",
-            p->epoch, p->n_epochs, cli_decimals(p->loss, 4).text, cli_decimals(p->accuracy, 2).text,
-            cli_decimals(p->test_loss, 4).text, cli_decimals(p->test_accuracy, 2).text);
-    if (state.n_nodes > 1) {
-        fprintf(stderr, "consensus %.2e, %s sent, ", p->consensus_distance,
-                cli_bytes(p->bytes_sent).text);
+    const int is_tested = isfinite(p->test_accuracy), has_others = state.n_nodes > 1;
+    fprintf(stderr, "epoch %d/%d: loss %s, accuracy %s %%, ", p->epoch, p->n_epochs,
+            cli_decimals(p->loss, 4).text, cli_decimals(p->accuracy, 2).text);
+    if (is_tested) {
+        fprintf(stderr, "test loss %s, test accuracy %s %%, ", cli_decimals(p->test_loss, 4).text,
+                cli_decimals(p->test_accuracy, 2).text);
+    }
+    if (is_tested && has_others) {
+        fprintf(stderr, "consensus %.2e, ", p->consensus_distance);
+    }
+    if (has_others) {
+        fprintf(stderr, "%s sent, ", cli_bytes(p->bytes_sent).text);
     }
     fprintf(stderr, "%.0f samples/s, %.1f s", p->samples_per_s, p->seconds);
     if (quantizers) {
@@ -421,7 +429,8 @@ void cli_progress_train(const struct oct_progress *p, const struct cli_quantizer
     snprintf(rate, sizeof rate, "%6s/s", cli_count(p->samples_per_s).text);
     snprintf(left, sizeof left, "%5s left", cli_time(p->seconds_left).text);
     snprintf(consensus, sizeof consensus, "consensus %.1e", p->consensus_distance);
-    /* How far the nodes are apart is known from the second epoch on. */
-    const int n_tail = state.n_nodes > 1 ? (p->epoch > 1 ? 7 : 6) : 5;
+    /* How far the nodes are apart is known from the second epoch on, if the last one was tested. */
+    const int is_known = p->epoch > 1 && isfinite(p->consensus_distance);
+    const int n_tail = state.n_nodes > 1 ? (is_known ? 7 : 6) : 5;
     draw_line(head, share, tail, testing ? 1 : n_tail);
 }

@@ -15,8 +15,8 @@
 
 /* --- runs ------------------------------------------------------------------------------------ */
 
-/* What a run ended with, the options that were set (where it is kept says nothing about it), and its
- * last epoch. */
+/* What a run ended with, the options that were set (where it is kept says nothing about it), its last
+ * epoch, and the last that was tested. */
 #define SELECT_RUN                                                                                 \
     "SELECT r.number, r.started, r.version, r.outcome, r.n_epochs, r.has_result,"                  \
     " r.epochs, r.seconds, r.accuracy, r.accuracy_nodes, r.accuracy_least, r.accuracy_most,"       \
@@ -27,10 +27,12 @@
     "  (SELECT name, value FROM options WHERE run = r.number AND is_set AND name NOT IN"           \
     "   ('checkpoint', 'every', 'resume', 'db', 'record', 'label') ORDER BY position)),"           \
     " (SELECT value FROM options WHERE run = r.number AND name = 'label'),"                        \
-    " e.epoch, e.seconds, e.accuracy, e.loss, e.train_loss, e.consensus_distance,"                 \
+    " e.epoch, e.seconds, t.accuracy, t.loss, e.train_loss, t.consensus_distance,"                 \
     " e.samples_per_s, e.bytes_sent"                                                               \
     " FROM runs r LEFT JOIN epochs e ON e.run = r.number"                                          \
-    " AND e.epoch = (SELECT max(epoch) FROM epochs WHERE run = r.number) "
+    " AND e.epoch = (SELECT max(epoch) FROM epochs WHERE run = r.number)"                          \
+    " LEFT JOIN epochs t ON t.run = r.number"                                                      \
+    " AND t.epoch = (SELECT max(epoch) FROM epochs WHERE run = r.number AND accuracy IS NOT NULL) "
 
 enum column {
     NUMBER,

@@ -479,9 +479,9 @@ oct_status oct_config_set(struct oct_config *config, const char *name, const cha
 
 int oct_option_is_incidental(const char *name) {
     static const enum oct__option_index incidental[] = {
-        OCT__OPTION_threads, OCT__OPTION_checkpoint, OCT__OPTION_every,     OCT__OPTION_resume,
-        OCT__OPTION_db,      OCT__OPTION_eval_nodes, OCT__OPTION_transport, OCT__OPTION_data_dir,
-        OCT__OPTION_label,   OCT__OPTION_strict,     OCT__OPTION_record,
+        OCT__OPTION_threads,    OCT__OPTION_checkpoint, OCT__OPTION_every,     OCT__OPTION_resume,
+        OCT__OPTION_db,         OCT__OPTION_eval_nodes, OCT__OPTION_transport, OCT__OPTION_data_dir,
+        OCT__OPTION_test_every, OCT__OPTION_label,      OCT__OPTION_strict,    OCT__OPTION_record,
     };
     int row = row_find(name);
     for (size_t i = 0; i < OCT_COUNT_OF(incidental); i++) {

@@ -221,7 +221,7 @@ oct_status oct__together_stop(struct oct_trainer *trainer, enum oct_phase phase,
 struct card {
     char version[16];
     uint64_t run;
-    int64_t every, keeps, eval_nodes; /* options that a run's number leaves out */
+    int64_t every, keeps, eval_nodes, test_every; /* options that a run's number leaves out */
     int64_t n_train, n_test, n_classes, data_crc;
     int64_t epoch_steps, n_final, compensation;
     uint64_t gamma; /* its bits */
@@ -243,6 +243,7 @@ static void fill_card(const struct oct_trainer *trainer, uint64_t run, struct ca
     card->every = config->every;
     card->keeps = config->checkpoint[0] != '\0';
     card->eval_nodes = config->eval_nodes;
+    card->test_every = config->test_every;
     card->n_train = trainer->train->n_samples;
     card->n_test = trainer->test->n_samples;
     card->n_classes = trainer->train->n_classes;
@@ -277,6 +278,8 @@ static oct_status same_options(int rank, const struct card *a, const struct card
                  rank, b->keeps ? "checkpoints" : "none", a->keeps ? "some" : "none");
     }
     OCT_TRY(same_figure(rank, a->every, b->every, "every", "give all ranks the same every"));
+    OCT_TRY(same_figure(rank, a->test_every, b->test_every, "test-every",
+                        "give all ranks the same test-every"));
     return same_figure(rank, a->eval_nodes, b->eval_nodes, "eval-nodes",
                        "give all ranks the same eval-nodes");
 }

@@ -62,7 +62,12 @@ double oct__trainer_samples_per_s(const struct oct_trainer *trainer) {
     return trainer->train_seconds > 0 ? (double)trainer->samples_seen / trainer->train_seconds : 0;
 }
 
-/* Time that the rest would take at the pace so far: training steps, and an evaluation an epoch. */
+/* Whether an epoch, which counts from 1, is tested: every so many are, and the last one is. */
+static int is_tested(const struct oct_trainer *trainer, int64_t epoch) {
+    return epoch % trainer->config->test_every == 0 || epoch == trainer->n_epochs;
+}
+
+/* Time that the rest would take at the pace so far: training steps, and the tests to come. */
 static double seconds_left(const struct oct_trainer *trainer) {
     const int64_t n_steps = trainer->epoch_steps * trainer->n_epochs;
     double rate = oct__trainer_samples_per_s(trainer);
@@ -70,7 +75,10 @@ static double seconds_left(const struct oct_trainer *trainer) {
         return 0;
     }
     double samples = (double)(n_steps - trainer->step) * trainer->batch * trainer->n_nodes;
-    return samples / rate + trainer->eval_seconds * (trainer->n_epochs - trainer->epochs_done);
+    const int64_t every = trainer->config->test_every;
+    const int64_t n_tests =
+        (trainer->n_epochs + every - 1) / every - trainer->epochs_done / every;
+    return samples / rate + trainer->eval_seconds * (double)n_tests;
 }
 
 oct_status oct__trainer_report(struct oct_trainer *trainer, enum oct_phase phase, int64_t at,
@@ -257,6 +265,32 @@ oct_status oct__trainer_evaluate(struct oct_trainer *trainer) {
     return OCT_OK;
 }
 
+/* An epoch without a test: what the last one found out is not of this model. */
+static oct_status pass_over(struct oct_trainer *trainer) {
+    OCT_TRY(oct__together_sync(trainer));
+    trainer->test_loss = trainer->test_accuracy = trainer->distance = (double)NAN;
+    trainer->is_evaluated = 0;
+    for (int node = 0; node < trainer->n_nodes; node++) {
+        trainer->distances[node] = (double)NAN;
+    }
+    oct__nodes_evaluated(trainer);
+    return OCT_OK;
+}
+
+static oct_status test_epoch(struct oct_trainer *trainer) {
+    if (!is_tested(trainer, trainer->epochs_done + 1)) {
+        return pass_over(trainer);
+    }
+    OCT_TRY(oct__trainer_evaluate(trainer));
+    if (!isfinite(trainer->test_loss)) {
+        OCT_FAIL(NOT_FINITE,
+                 "after step %lld: the test loss is %g: the last update overflowed; lower the "
+                 "learning rate (lr)",
+                 (long long)trainer->step, fabs(trainer->test_loss)); /* no "-nan" */
+    }
+    return OCT_OK;
+}
+
 /* Goes on inside the epoch where a caller stopped the run. */
 static oct_status run_epoch(struct oct_trainer *trainer) {
     const int64_t done = trainer->step - trainer->epochs_done * trainer->epoch_steps;
@@ -275,26 +309,43 @@ static oct_status run_epoch(struct oct_trainer *trainer) {
     if (trainer->epochs_done + 1 == trainer->n_epochs) {
         OCT_TRY(final_rounds(trainer));
     }
-    OCT_TRY(oct__trainer_evaluate(trainer));
-    if (!isfinite(trainer->test_loss)) {
-        OCT_FAIL(NOT_FINITE,
-                 "after step %lld: the test loss is %g: the last update overflowed; lower the "
-                 "learning rate (lr)",
-                 (long long)trainer->step, fabs(trainer->test_loss)); /* no "-nan" */
-    }
+    OCT_TRY(test_epoch(trainer));
     trainer->epochs_done++;
     oct__nodes_end_epoch(trainer);
     return oct__trainer_report(trainer, OCT_PHASE_EPOCH_END, trainer->epoch_steps,
                                trainer->epoch_steps);
 }
 
-/* A checkpoint is due after every so many epochs, after the last, and when the caller stops. */
+/* A run that is left to choose when it writes a checkpoint (option every: 0) does so after as many times
+ * what the last one took, and not before some seconds have gone by. */
+#define KEEP_TIMES 50.0
+#define KEEP_LEAST_S 10.0
+
+/* A checkpoint is due after every so many epochs, after the last, and when the caller stops. Clocks
+ * differ, so rank 0's says. */
+static oct_status is_due(const struct oct_trainer *trainer, oct_status status, int *due) {
+    const int64_t every = trainer->config->every;
+    *due = status == OCT_STATUS_CANCELLED ||
+           (status == OCT_OK && trainer->epochs_done == trainer->n_epochs);
+    if (*due || status != OCT_OK) {
+        return OCT_OK;
+    }
+    if (every > 0) {
+        *due = trainer->epochs_done % every == 0;
+        return OCT_OK;
+    }
+    const double gone = oct__seconds() - trainer->kept_at;
+    *due = gone >= KEEP_LEAST_S && gone >= KEEP_TIMES * trainer->kept_seconds;
+    return oct__ranks_spread(trainer->ranks, 0, due, sizeof *due);
+}
+
 static oct_status keep(struct oct_trainer *trainer, oct_status status) {
     const struct oct_config *config = trainer->config;
-    const int is_due = status == OCT_STATUS_CANCELLED ||
-                       (status == OCT_OK && (trainer->epochs_done % config->every == 0 ||
-                                             trainer->epochs_done == trainer->n_epochs));
-    if (!config->checkpoint[0] || !is_due) {
+    int due = 0;
+    if (config->checkpoint[0]) {
+        OCT_TRY(is_due(trainer, status, &due));
+    }
+    if (!due) {
         return status;
     }
     char why[OCT_DETAIL_BYTES];
@@ -303,7 +354,9 @@ static oct_status keep(struct oct_trainer *trainer, oct_status status) {
     OCT_TRY(oct__together_sync(trainer));
     const double began = oct__seconds();
     OCT_TRY(oct__trainer_keep(trainer, config->checkpoint));
-    trainer->checkpoint_seconds += oct__seconds() - began;
+    trainer->kept_at = oct__seconds();
+    trainer->kept_seconds = trainer->kept_at - began;
+    trainer->checkpoint_seconds += trainer->kept_seconds;
     oct__detail_give(why);
     return status;
 }
@@ -321,6 +374,7 @@ oct_status oct_trainer_run(struct oct_trainer *trainer) {
     }
     oct__ranks_enter(trainer->ranks);
     trainer->started = oct__seconds();
+    trainer->kept_at = trainer->kept_at > 0 ? trainer->kept_at : trainer->started;
     uint64_t watches = trainer->watches != 0; /* anybody's wish is everybody's work */
     oct_status status = oct__ranks_count(trainer->ranks, &watches, 1);
     trainer->watches = watches > 0;

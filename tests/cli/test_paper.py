@@ -327,7 +327,8 @@ with tempfile.TemporaryDirectory() as state:
         contains(done.err, "the run is not recorded", "a damaged database, --record try")
 
     # --- Ctrl-C and a kill, and how it goes on --------------------------------------------------
-    LONG = ["paper", "table2", "--rows", "1", "--columns", "choco-fp32,choco-int8", *TINY, "--epochs", "8"]
+    LONG = ["paper", "table2", "--rows", "1", "--columns", "choco-fp32,choco-int8", *TINY, "--epochs", "8",
+            "--every", "1"]
 
     def checkpoints(folder, column):
         return glob.glob(os.path.join(folder, "octet/paper/table2/full/r1", column + "-????????", "step-*[0-9]"))

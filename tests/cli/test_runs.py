@@ -35,6 +35,40 @@ with tempfile.TemporaryDirectory() as folder:
     contains(octet("report", "1", "--db", rare, "--html", "-").out, "1/2.00 of plain floats after every step", "report: rare messages")
     os.remove(rare)
 
+    # --- epochs without a test -----------------------------------------------------------------
+    some = os.path.join(folder, "some.db")
+    run = ["train", *TINY, "--nodes", "2", "--epochs", "7", "--test-every", "3", "--db", some]
+    done = octet(*run)
+    equal(done.code, 0, "--test-every: exit", done)
+    contains(done.err, "tested every 3 epochs", "--test-every: the opening")
+    lines = [line for line in done.err.splitlines() if line.startswith("epoch ")]
+    equal([("test accuracy" in line, "consensus" in line) for line in lines], [(n in (3, 6, 7),) * 2 for n in range(1, 8)],
+          "--test-every 3: lines that have a test", done.err)
+    lacks(done.err + done.out, "nan", "--test-every: what is not known is not printed")
+    rows = sqlite3.connect(some).execute("SELECT accuracy IS NULL, loss IS NULL, consensus_distance IS NULL, train_loss IS NULL "
+                                         "FROM epochs ORDER BY epoch").fetchall()
+    equal(rows, [(1, 1, 1, 0), (1, 1, 1, 0), (0, 0, 0, 0)] * 2 + [(0, 0, 0, 0)], "--test-every 3: on record")
+    if JSON:
+        models = {octet_json(*run, *more)["model_sha256"] for more in ([], ["--test-every", "1"])}
+        equal(len(models), 1, "--test-every: the same model")
+        curve = octet_json("runs", "1", "--db", some)["rows"]
+        equal([epoch["accuracy"] is None for epoch in curve], [n not in (3, 6, 7) for n in range(1, 8)], "runs 1 --json: epochs")
+    lacks(octet("runs", "1", "--db", some).out, "nan", "runs 1: what is not known is not printed")
+    svg = octet("report", "1", "--db", some, "--svg", "-").out
+    equal(svg.count('<polyline class="curve s0"'), 4, "report --svg: four curves of tests, each a line without gaps")
+    # While it is under way: what its newest test said, not that its last epoch had none.
+    with sqlite3.connect(some) as database:
+        newest = database.execute("SELECT accuracy FROM epochs WHERE run = 1 AND epoch = 3").fetchone()[0]
+        database.execute("DELETE FROM epochs WHERE run = 1 AND epoch > 5")
+        database.execute("UPDATE runs SET has_result = 0, outcome = 'running', ended = NULL WHERE number = 1")
+    if JSON:
+        half = octet_json("runs", "1", "--db", some)
+        equal((half["epochs"], half["accuracy"]), (5, newest), "runs 1 --json: under way")
+    os.remove(some)
+    done = octet("train", *TINY, "--test-every", "0")
+    equal(done.code, 2, "--test-every 0: exit", done)
+    contains(done.err, "--test-every is '0', expected a whole number from 1", "--test-every 0")
+
     # --- nothing yet ---------------------------------------------------------------------------
     env = environment(XDG_STATE_HOME=folder)
     default = os.path.join(folder, "octet", "runs.db")

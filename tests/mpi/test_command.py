@@ -138,6 +138,13 @@ with tempfile.TemporaryDirectory() as folder:
     refused(1, 2, "rank 1 is to write none and rank 0 some", "a rank without checkpoints",
             *pair(["--checkpoint", here], []))
     refused(1, 2, "rank 1 has eval-nodes 2 and rank 0 0", "other nodes to test", *pair([], ["--eval-nodes", "2"]))
+    refused(1, 2, "rank 1 has test-every 2 and rank 0 1", "other epochs to test", *pair([], ["--test-every", "2"]))
+    # Left to themselves, ranks agree on when; so short a run has a checkpoint of its end alone.
+    seldom = os.path.join(folder, "seldom")
+    got = launch(3, OCTET, "train", *MPI, "--epochs", "3", "--test-every", "2", "--checkpoint", seldom, "--every", "0")
+    equal(got.code, 0, "--every 0 on 3 ranks: exit", got.err)
+    equal(len([name for name in os.listdir(seldom) if name.startswith("step-")]), 1, "--every 0: checkpoints of 3 epochs", got.err)
+    contains(got.err, "in a fiftieth of the time", "--every 0: the opening")
     own_data = [*MPI, "--data", "npy:.", "--epochs", "1"]
     arrays(os.path.join(folder, "a"), 64, 4)
     arrays(os.path.join(folder, "b"), 48, 4)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_evaluation.c - what a trained model says afterwards: the same when it comes from a file, normalized as
- * it was trained, and never a number that is none. */
+ * it was trained, and never a number that is none; and of which epochs it is asked. */
 #include <math.h>
 
 #include <octet/octet.h>
@@ -124,11 +124,114 @@ static void an_overflow_in_the_last_update_is_noticed(void **state) {
     oct_config_destroy(config);
 }
 
+enum { EPOCHS = 7, NODES = 3 };
+
+/* What the epochs of a run said, and where it is to be stopped. */
+struct epochs {
+    struct oct_progress at[EPOCHS + 1];
+    int n, stop_after;
+    const struct oct_trainer *trainer;
+    double apart[EPOCHS + 1]; /* a node's distance from the average */
+};
+
+static int note_epoch(const struct oct_progress *p, void *context) {
+    struct epochs *epochs = context;
+    if (p->phase != OCT_PHASE_EPOCH_END) {
+        return 0;
+    }
+    struct oct_node node;
+    EXPECT_OK(oct_trainer_node(epochs->trainer, 1, &node));
+    epochs->at[p->epoch] = *p;
+    epochs->apart[p->epoch] = node.consensus_distance;
+    epochs->n = p->epoch;
+    return p->epoch == epochs->stop_after;
+}
+
+static struct oct_trainer *train_some(const char *test_every, struct epochs *epochs,
+                                      oct_status expected) {
+    struct oct_config *config = configure("range-evonorm", "0.05");
+    struct oct_hooks hooks = {.progress = note_epoch, .progress_context = epochs};
+    struct oct_trainer *trainer = NULL;
+    char n_epochs[8], n_nodes[8];
+    snprintf(n_epochs, sizeof n_epochs, "%d", EPOCHS);
+    snprintf(n_nodes, sizeof n_nodes, "%d", NODES);
+    EXPECT_OK(oct_config_set(config, "epochs", n_epochs));
+    EXPECT_OK(oct_config_set(config, "nodes", n_nodes));
+    EXPECT_OK(oct_config_set(config, "batch", "4"));
+    EXPECT_OK(oct_config_set(config, "test-every", test_every));
+    EXPECT_OK(oct_trainer_create(config, &hooks, &trainer));
+    epochs->trainer = trainer;
+    assert_int_equal(oct_trainer_run(trainer), expected);
+    oct_config_destroy(config);
+    return trainer;
+}
+
+/* Tests look and change nothing: those that are made say the same, whichever are left out. */
+static void tests_are_made_when_asked_for(void **state) {
+    (void)state;
+    struct epochs all = {.n = 0};
+    struct oct_result expected, result;
+    struct oct_trainer *trainer = train_some("1", &all, OCT_OK);
+    EXPECT_OK(oct_trainer_result(trainer, &expected));
+    oct_trainer_destroy(trainer);
+    for (int every = 2; every <= EPOCHS + 1; every++) {
+        char text[8];
+        struct epochs some = {.n = 0};
+        snprintf(text, sizeof text, "%d", every);
+        trainer = train_some(text, &some, OCT_OK);
+        EXPECT_OK(oct_trainer_result(trainer, &result));
+        oct_trainer_destroy(trainer);
+        assert_string_equal(result.model_sha256, expected.model_sha256);
+        assert_true(result.accuracy == expected.accuracy && result.loss == expected.loss);
+        assert_true(result.accuracy_nodes == expected.accuracy_nodes);
+        assert_true(result.consensus_distance == expected.consensus_distance);
+        for (int epoch = 1; epoch <= EPOCHS; epoch++) {
+            const struct oct_progress *a = &all.at[epoch], *b = &some.at[epoch];
+            print_message("every %d, epoch %d: test loss %g (%g), distance %g (%g)\n", every, epoch,
+                          b->test_loss, a->test_loss, b->consensus_distance, a->consensus_distance);
+            assert_true(a->loss == b->loss && a->accuracy == b->accuracy);
+            if (epoch % every == 0 || epoch == EPOCHS) {
+                assert_true(a->test_loss == b->test_loss && a->test_accuracy == b->test_accuracy);
+                assert_true(a->consensus_distance == b->consensus_distance);
+                assert_true(all.apart[epoch] == some.apart[epoch]);
+            } else {
+                assert_true(isnan(b->test_loss) && isnan(b->test_accuracy));
+                assert_true(isnan(b->consensus_distance) && isnan(some.apart[epoch]));
+            }
+        }
+    }
+}
+
+/* A run that is stopped after an epoch that was passed over can be asked all the same. */
+static void a_stopped_run_is_tested_when_it_is_asked(void **state) {
+    (void)state;
+    struct epochs all = {.n = 0}, some = {.stop_after = 4};
+    struct oct_result result;
+    oct_trainer_destroy(train_some("1", &all, OCT_OK));
+    struct oct_trainer *trainer = train_some("3", &some, OCT_STATUS_CANCELLED);
+    assert_int_equal(some.n, 4);
+    assert_true(isnan(some.at[4].test_loss));
+    EXPECT_OK(oct_trainer_result(trainer, &result));
+    print_message("loss %g, expected %g\n", result.loss, all.at[4].test_loss);
+    assert_true(result.loss == all.at[4].test_loss);
+    assert_true(result.accuracy == all.at[4].test_accuracy);
+    assert_true(result.consensus_distance == all.at[4].consensus_distance);
+    some.stop_after = 0;
+    EXPECT_OK(oct_trainer_run(trainer));
+    assert_int_equal(some.n, EPOCHS);
+    assert_true(isnan(some.at[5].test_loss));
+    assert_true(some.at[6].test_loss == all.at[6].test_loss);
+    assert_true(some.at[EPOCHS].test_loss == all.at[EPOCHS].test_loss);
+    oct_trainer_destroy(trainer);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_loaded_model_is_the_saved_one),
         cmocka_unit_test(the_test_set_is_normalized_as_the_training_set),
         cmocka_unit_test(an_overflow_in_the_last_update_is_noticed),
+        cmocka_unit_test(tests_are_made_when_asked_for),
+        cmocka_unit_test(a_stopped_run_is_tested_when_it_is_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
