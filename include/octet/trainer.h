@@ -38,10 +38,11 @@ struct oct_progress {
     double learning_rate;
     double samples_per_s; /* training, all nodes together; evaluation not counted */
     double seconds, seconds_left;
-    double test_loss, test_accuracy; /* after the last epoch that ended, as is the next; NaN where it
+    double test_loss,
+        test_accuracy;         /* after the last epoch that ended, as is the next; NaN where it
                                         was not tested (option test_every) */
-    double consensus_distance;       /* as in struct oct_result */
-    uint64_t bytes_sent;             /* so far */
+    double consensus_distance; /* as in struct oct_result */
+    uint64_t bytes_sent;       /* so far */
 };
 
 /* Nonzero asks the trainer to stop: oct_trainer_run then returns CANCELLED after the current step,

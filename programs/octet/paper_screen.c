@@ -189,13 +189,13 @@ void paper_screen_cell(struct paper_screen *screen, int row, int column, int see
     }
 }
 
-/* The accuracy of the last epoch up to this one that was tested. */
+/* The accuracy of the last epoch up to this one that was tested; before the first, none. */
 static struct cli_text newest_test(const struct paper_cell *cell, int epoch) {
     double error = NAN;
     for (int e = epoch < cell->n_errors ? epoch : cell->n_errors; e > 0 && isnan(error); e--) {
         error = cell->errors[e - 1];
     }
-    return isnan(error) ? (struct cli_text){"-"} : cli_percent(1 - error / 100, 2);
+    return cli_percent(1 - error / 100, 2);
 }
 
 int paper_screen_show(const struct oct_progress *p, void *context) {

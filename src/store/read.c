@@ -32,7 +32,8 @@
     " FROM runs r LEFT JOIN epochs e ON e.run = r.number"                                          \
     " AND e.epoch = (SELECT max(epoch) FROM epochs WHERE run = r.number)"                          \
     " LEFT JOIN epochs t ON t.run = r.number"                                                      \
-    " AND t.epoch = (SELECT max(epoch) FROM epochs WHERE run = r.number AND accuracy IS NOT NULL) "
+    " AND t.epoch = (SELECT max(epoch) FROM epochs WHERE run = r.number AND accuracy IS NOT "      \
+    "NULL) "
 
 enum column {
     NUMBER,

@@ -76,8 +76,7 @@ static double seconds_left(const struct oct_trainer *trainer) {
     }
     double samples = (double)(n_steps - trainer->step) * trainer->batch * trainer->n_nodes;
     const int64_t every = trainer->config->test_every;
-    const int64_t n_tests =
-        (trainer->n_epochs + every - 1) / every - trainer->epochs_done / every;
+    const int64_t n_tests = (trainer->n_epochs + every - 1) / every - trainer->epochs_done / every;
     return samples / rate + trainer->eval_seconds * (double)n_tests;
 }
 

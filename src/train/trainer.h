@@ -82,7 +82,7 @@ struct oct_trainer {
     double seconds, train_seconds, gossip_seconds;
 
     double started, eval_seconds, last_rate;
-    double checkpoint_seconds; /* of this process: a checkpoint cannot have its own */
+    double checkpoint_seconds;    /* of this process: a checkpoint cannot have its own */
     double kept_at, kept_seconds; /* when the last one was finished, and how long it took */
     double test_loss, test_accuracy, distance;
     int is_evaluated;
