@@ -175,7 +175,7 @@ static void tests_are_made_when_asked_for(void **state) {
     EXPECT_OK(oct_trainer_result(trainer, &expected));
     oct_trainer_destroy(trainer);
     for (int every = 2; every <= EPOCHS + 1; every++) {
-        char text[8];
+        char text[16];
         struct epochs some = {.n = 0};
         snprintf(text, sizeof text, "%d", every);
         trainer = train_some(text, &some, OCT_OK);
