@@ -54,7 +54,7 @@
  *
  *     status.h    what functions return, and the sentence behind a failure
  *     config.h    options by name: everything `octet train --help` lists; run files
- *     trainer.h   create, run, evaluate, save; progress, cancelling, going on
+ *     trainer.h   create, run, evaluate, save; progress, cancelling; several runs side by side
  *     dataset.h   known datasets, and your own by a callback       examples/own_data.c
  *     graph.h     your own network, layer by layer                 examples/own_model.c
  *     topology.h  who talks to whom: graphs, their weights, how fast they agree

@@ -28,6 +28,14 @@ static const struct oct_option step_own[] = {
      .type = OCT_OPTION_INT,
      .least = 0,
      .most = 65536},
+    {.name = "at-once",
+     .placeholder = "N",
+     .fallback = "1",
+     .summary = "runs side by side, of so many nodes each",
+     .group = "Benchmark",
+     .type = OCT_OPTION_INT,
+     .least = 1,
+     .most = 256},
     {.name = "seconds",
      .placeholder = "X",
      .fallback = "3",
@@ -179,6 +187,7 @@ static int print_json(const struct cli *cli, const struct bench_row *rows, int n
         }
     }
     cli_json_int(root, "nodes", n_nodes);
+    cli_json_int(root, "at_once", (int64_t)cli_own_number(cli, "at-once"));
     cli_json_real(root, "seconds", cli_own_number(cli, "seconds"));
     cli_json_put(root, "rows", array);
     cli_json_put(root, "profile", calls);
@@ -200,10 +209,14 @@ static int print_text(const struct cli *cli, const struct bench_row *rows, int n
     }
     const char *algorithm = oct_config_get(cli->config, "algorithm");
     const int gossips = strcmp(algorithm, "none") != 0;
+    const int n_runs = (int)cli_own_number(cli, "at-once");
     printf("%s%s%s%s%s: batch %s, %d node%s", cli_style(stdout, CLI_BOLD),
            oct_config_get(cli->config, "model"), norms_differ ? "" : ", ",
            norms_differ ? "" : rows[0].norm, cli_style(stdout, CLI_PLAIN),
            oct_config_get(cli->config, "batch"), n_nodes, n_nodes == 1 ? "" : "s");
+    if (n_runs > 1) {
+        printf(" in each of %d runs side by side", n_runs);
+    }
     if (gossips) {
         printf(", %s, %s, %s", oct_config_get(cli->config, "topology"), algorithm,
                oct_config_get(cli->config, "compress"));
@@ -249,8 +262,8 @@ static oct_status measure(struct cli *cli, const char *const *names, int n_names
     for (int i = 0; i < n_names && status == OCT_OK; i++) {
         status = choose(cli, names[i], &rows[i]);
         if (status == OCT_OK) {
-            status = oct__step_bench_open(cli->config, n_nodes, cli_own(cli, "profile") != NULL,
-                                          &benches[i]);
+            status = oct__step_bench_open(cli->config, n_nodes, (int)cli_own_number(cli, "at-once"),
+                                          cli_own(cli, "profile") != NULL, &benches[i]);
         }
     }
     cli_progress_note("timing steps, about %g s", seconds * n_names);
@@ -314,7 +327,8 @@ const struct cli_command cli_bench_step = {
     .options = step_options,
     .defaults = step_defaults,
     .examples = step_examples,
-    .json = "nodes, seconds, rows (precision, norm, samples_per_s, speedup, floor_samples_per_s, "
+    .json = "nodes, at_once, seconds, rows (precision, norm, samples_per_s, speedup, "
+            "floor_samples_per_s, "
             "share_of_floor, workspace_bytes, workspace_ratio, state_bytes, wire_bytes, "
             "gossip_share), profile (precision, layer, op, kind, ms, share, is_product, floor_ms, "
             "multiply_adds, bytes, operations, bytes_ms, operations_ms, gap), kinds (precision, "

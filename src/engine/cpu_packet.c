@@ -396,7 +396,7 @@ static oct_status pack_sparse(const struct packing *p) {
 static oct_status pack_node(const struct oct__shard *s) {
     const struct oct__lane *lane = s->lane;
     const struct oct__packet_form *form = s->args->attr.packet.form;
-    const uint32_t node = (uint32_t)(lane->first_node + s->node), salt = s->args->attr.packet.salt;
+    const uint32_t salt = s->args->attr.packet.salt;
     const struct rooms rooms = rooms_of(OCT_OP_PACK, s->args);
     char *packet = oct__node_at(s, 2), *scratch = oct__thread_scratch(s);
     const struct oct__share own = {packet, s->args->attr.packet.factor};
@@ -416,8 +416,8 @@ static oct_status pack_node(const struct oct__shard *s) {
                    .n_shares = 1,
                    .row = s->args->t[3].n > 0 ? oct__node_at(s, 3) : NULL,
                    .block = (float *)(void *)(scratch + rooms.block)},
-        .select = oct__stream(lane->seed, OCT_PURPOSE_PACK_SELECT, node, lane->step, salt),
-        .round = oct__stream(lane->seed, OCT_PURPOSE_PACK_ROUND, node, lane->step, salt),
+        .select = oct__lane_stream(lane, OCT_PURPOSE_PACK_SELECT, s->node, salt),
+        .round = oct__lane_stream(lane, OCT_PURPOSE_PACK_ROUND, s->node, salt),
     };
     const size_t used = form->values_at + form->n_kept * oct__coding_bytes(form->coding);
     memset(packet + used, 0, form->n_bytes - used);

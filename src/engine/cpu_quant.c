@@ -102,13 +102,11 @@ static oct_status bytes_shard(const struct oct__shard *s) {
     const struct call *call = call_of(s);
     const struct oct__quantizer *z = call->quantizer;
     const struct oct__kernels *k = oct__kernels();
-    const struct oct__lane *lane = s->lane;
     const struct oct__tensor *t = &s->args->t[0];
     const struct oct__grid *grid = oct__node_at(s, z->grid);
     const int by_chance = call->attr.stochastic && call->attr.range != OCT_RANGE_RUNNING;
     const struct oct__stream stream =
-        oct__stream(lane->seed, OCT_PURPOSE_ROUND_VALUE, (uint32_t)(lane->first_node + s->node),
-                    lane->step, (uint32_t)s->args->layer);
+        oct__lane_stream(s->lane, OCT_PURPOSE_ROUND_VALUE, s->node, (uint32_t)s->args->layer);
     uint8_t *q = oct__shard_at(s, z->q);
     if (!by_chance && z->nearest && z->nearest(s, grid, q)) {
         return OCT_OK;

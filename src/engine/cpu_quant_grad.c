@@ -232,12 +232,10 @@ static void to_excess(size_t n, void *bytes) {
 
 static void write_bytes(const struct oct__shard *s, size_t sample) {
     const struct oct__kernels *k = oct__kernels();
-    const struct oct__lane *lane = s->lane;
     const struct oct__tensor *t = &s->args->t[0];
     const float inverse = oct__symmetric_inverse(oct__quant_scale(s, SCALE_Q, sample));
     const struct oct__stream stream =
-        oct__stream(lane->seed, OCT_PURPOSE_ROUND_GRADIENT, (uint32_t)(lane->first_node + s->node),
-                    lane->step, (uint32_t)s->args->layer);
+        oct__lane_stream(s->lane, OCT_PURPOSE_ROUND_GRADIENT, s->node, (uint32_t)s->args->layer);
     struct oct__piece p = whole_sample(t, sample);
     const int sums = part_of(t, OCT_DTYPE_S32), bytes = part_of(t, OCT_DTYPE_S8);
     const uint64_t first = oct__piece_number(s, t, p);

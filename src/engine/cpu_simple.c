@@ -68,7 +68,6 @@ oct_status oct__cpu_add(const struct oct__lane *lane, const struct oct__args *ar
 /* Element e of the node's batch is kept when word e of the layer's stream, as a number in [0, 1),
  * is at least the rate. The mask is never stored: backward draws the same words again. */
 static oct_status dropout_shard(const struct oct__shard *s) {
-    const struct oct__lane *lane = s->lane;
     const float rate = s->args->attr.dropout.rate;
     const float scale = 1.0F / (1.0F - rate);
     const float *x = oct__shard_at(s, 0);
@@ -76,8 +75,7 @@ static oct_status dropout_shard(const struct oct__shard *s) {
     size_t n = shard_elements(s, 0);
     uint64_t first = (uint64_t)s->first * (n / (size_t)s->count);
     struct oct__stream stream =
-        oct__stream(lane->seed, OCT_PURPOSE_DROPOUT, (uint32_t)(lane->first_node + s->node),
-                    lane->step, (uint32_t)s->args->layer);
+        oct__lane_stream(s->lane, OCT_PURPOSE_DROPOUT, s->node, (uint32_t)s->args->layer);
     for (size_t i = 0; i < n;) {
         uint32_t words[64];
         size_t take = n - i < OCT_COUNT_OF(words) ? n - i : OCT_COUNT_OF(words);

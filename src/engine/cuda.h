@@ -47,7 +47,8 @@ struct oct__cuda_fetch {
     size_t at, bytes; /* in the page */
 };
 
-enum { OCT_CUDA_FETCHES = 16 };
+/* Runs side by side may fetch one each in a round, besides a step's. */
+enum { OCT_CUDA_FETCHES = OCT_RUNS_MOST + 16 };
 
 /* Where blocks of one launch wait for others, one for each node: cuda/quant_turns.cuh. */
 struct oct__cuda_meeting {
@@ -61,7 +62,9 @@ enum { OCT_CUDA_MEETINGS = 1024 };
 struct oct__cuda_engine {
     struct oct__engine engine; /* first, so that a pointer to one is a pointer to the other */
     struct CUstream_st *stream;
-    struct oct__cuda_fault *fault; /* memory of the host's that the device sees, too */
+    struct oct__cuda_fault
+        *faults;                   /* [OCT_RUNS_MOST + 1] by lane.run; memory of the host's that the
+                                       device sees, too */
     char *outgoing, *incoming;     /* pages of the host's that the device copies from and to */
     size_t n_outgoing, n_incoming; /* bytes that are in use */
     size_t incoming_bytes;         /* that there are; of outgoing as many as at the start */

@@ -31,14 +31,15 @@ static struct oct__cuda_engine *cuda_of(struct oct__engine *engine) {
 
 /* --- waiting --------------------------------------------------------------------------------- */
 
-/* What kernels found wrong until now, which is forgotten once it is told. */
-static oct_status tell(struct oct__cuda_engine *cuda) {
-    if (cuda->fault->wrong == OCT_CUDA_WRONG_NOTHING) {
+/* What a run's kernels found wrong until now, which is forgotten once it is told. */
+static oct_status tell_of(struct oct__cuda_engine *cuda, int run) {
+    struct oct__cuda_fault *fault = &cuda->faults[run];
+    if (fault->wrong == OCT_CUDA_WRONG_NOTHING) {
         return OCT_OK;
     }
     (void)cudaStreamSynchronize(cuda->stream); /* whoever reports it has said all of it by then */
-    const struct oct__cuda_fault found = *cuda->fault;
-    cuda->fault->wrong = OCT_CUDA_WRONG_NOTHING;
+    const struct oct__cuda_fault found = *fault;
+    fault->wrong = OCT_CUDA_WRONG_NOTHING;
     float peak;
     memcpy(&peak, &found.values[2], sizeof peak);
     switch (found.wrong) {
@@ -53,6 +54,21 @@ static oct_status tell(struct oct__cuda_engine *cuda) {
         OCT_FAIL(NOT_FINITE, "pack: tensor %d of node %d's row holds a NaN or an infinity",
                  found.values[0], found.values[1]);
     }
+}
+
+static oct_status tell(struct oct__cuda_engine *cuda) {
+    return cuda->engine.is_shared ? OCT_OK : tell_of(cuda, 0);
+}
+
+static oct_status cuda_verdict(struct oct__engine *engine, int *run) {
+    oct_status status = OCT_OK;
+    for (*run = 0; *run <= OCT_RUNS_MOST; ++*run) {
+        status = tell_of(cuda_of(engine), *run);
+        if (status != OCT_OK) {
+            break;
+        }
+    }
+    return status;
 }
 
 /* Hands over what has arrived. */
@@ -224,9 +240,10 @@ static oct_status cuda_fetch_rows(struct oct__engine *engine, void *host, const 
 
 oct_status oct__cuda_memory_open(struct oct__cuda_engine *cuda) {
     struct oct__engine *engine = &cuda->engine;
-    cudaError_t error = cudaMallocHost((void **)&cuda->fault, sizeof *cuda->fault);
+    const size_t faults = (OCT_RUNS_MOST + 1) * sizeof *cuda->faults;
+    cudaError_t error = cudaMallocHost((void **)&cuda->faults, faults);
     if (error == cudaSuccess) {
-        memset(cuda->fault, 0, sizeof *cuda->fault);
+        memset(cuda->faults, 0, faults);
         error = cudaMallocHost((void **)&cuda->outgoing, PAGE);
     }
     if (error == cudaSuccess) {
@@ -265,13 +282,14 @@ oct_status oct__cuda_memory_open(struct oct__cuda_engine *cuda) {
     engine->fetch_rows = cuda_fetch_rows;
     engine->await = cuda_await;
     engine->finish = cuda_finish;
+    engine->verdict = cuda_verdict;
     return OCT_OK;
 }
 
 void oct__cuda_memory_close(struct oct__cuda_engine *cuda) {
     (void)cudaFree(cuda->now);
     (void)cudaFree(cuda->meetings);
-    (void)cudaFreeHost(cuda->fault);
+    (void)cudaFreeHost(cuda->faults);
     (void)cudaFreeHost(cuda->outgoing);
     (void)cudaFreeHost(cuda->incoming);
     if (cuda->arrived) {

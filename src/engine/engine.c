@@ -154,6 +154,13 @@ void oct__engine_release(struct oct__engine *engine, enum oct__op op, void *hand
     }
 }
 
+struct oct__stream oct__lane_stream(const struct oct__lane *lane, enum oct__purpose purpose,
+                                    int node, uint32_t layer) {
+    const int n = lane->seeds ? lane->n_each : node + 1;
+    const uint64_t seed = lane->seeds ? lane->seeds[node / n] : lane->seed;
+    return oct__stream(seed, purpose, (uint32_t)(lane->first_node + node % n), lane->step, layer);
+}
+
 oct_status oct__engine_run(const struct oct__lane *lane, enum oct__op op,
                            const struct oct__args *args) {
     oct__op_fn *run = lane->engine->run[op];

@@ -31,6 +31,7 @@
 #include <octet/plugin.h>
 
 #include "base/fail.h"
+#include "base/rng.h"
 
 enum oct__dtype {
     OCT_DTYPE_F32,
@@ -196,6 +197,9 @@ struct oct__lane_form {
     int shard;     /* samples in a shard */
 };
 
+/* Runs side by side at the most. */
+#define OCT_RUNS_MOST 256
+
 struct oct__lane {
     struct oct__engine *engine;
     struct oct__lane_form form;
@@ -203,6 +207,12 @@ struct oct__lane {
                          engine */
     int first_node;   /* global number of the launch's first node: names random streams */
     uint64_t seed;
+    /* A launch for runs side by side has n_each nodes of each: its node i is node first_node + i % n_each
+     * of the run whose seed is seeds[i / n_each], on the host and as the engine keeps it. NULL: of one
+     * run. */
+    const uint64_t *seeds, *seeds_there;
+    int n_each;
+    int run; /* of runs side by side, from 1 on; 0: of all of them, or there is one */
     uint32_t step;
     float learning_rate;
     void *shared_scratch, *thread_scratch;
@@ -236,6 +246,7 @@ struct oct__engine {
     int uses_host_memory; /* reads host addresses as they are, so a dataset need not be copied */
     uint64_t n_programs;  /* so far: each gets a number, which no other had */
     int is_wide; /* a launch is best when it covers the whole cohort, and evaluates many samples */
+    int is_shared;            /* by runs side by side: see `verdict` */
     enum oct__dtype gradient; /* of the float gradients that int8 weight gradients come from: BF16
                                  where products of it are fast, else F32 */
 
@@ -287,6 +298,11 @@ struct oct__engine {
      * await. */
     oct_status (*finish)(struct oct__engine *engine);
 
+    /* Where runs share the engine (is_shared), what a launch finds wrong concerns one of them, and finish,
+     * read and await, which any of them may call, say nothing of it: this tells, without a wait, with the
+     * number of the run (lane.run), one finding a call until there is none. NULL: launches return their status. */
+    oct_status (*verdict)(struct oct__engine *engine, int *run);
+
     /* Time by the device's own clock, which does not hold it up: `stamp` marks this place among the
      * launches, any number of times, by a number from 0 on; `stamped` says how long after stamp `from`
      * the device came to stamp `to`, once it has finished. What is replayed is stamped again. NULL:
@@ -334,6 +350,10 @@ OCT_MUST_CHECK oct_status oct__engine_prepare(struct oct__engine *engine, enum o
                                               const struct oct__lane_form *form,
                                               const struct oct__args *args, struct oct__plan *plan);
 void oct__engine_release(struct oct__engine *engine, enum oct__op op, void *handle);
+/* The random stream of a node of the launch, from 0 on. */
+struct oct__stream oct__lane_stream(const struct oct__lane *lane, enum oct__purpose purpose,
+                                    int node, uint32_t layer);
+
 OCT_MUST_CHECK oct_status oct__engine_run(const struct oct__lane *lane, enum oct__op op,
                                           const struct oct__args *args);
 

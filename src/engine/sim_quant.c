@@ -35,8 +35,7 @@ static double peak_of(double peak, double x) {
  * next sixteen blocks. */
 static double chance_of(const struct oct__sim_call *call, enum oct__purpose purpose, uint64_t e) {
     const struct oct__stream stream =
-        oct__stream(call->lane->seed, purpose, (uint32_t)(call->lane->first_node + call->node),
-                    call->lane->step, (uint32_t)call->args->layer);
+        oct__lane_stream(call->lane, purpose, call->node, (uint32_t)call->args->layer);
     const uint64_t tile = e / 128, place = e % 128;
     uint32_t words[4];
     oct__rounding_block(&stream, (uint32_t)(16 * tile + place / 2 % 16), words);

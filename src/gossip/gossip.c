@@ -113,6 +113,7 @@ static oct_status make_lanes(struct oct__gossip *gossip) {
             .form = gossip->lane_form,
             .first_thread = i,
             .seed = gossip->config.seed,
+            .run = gossip->config.run,
             .shared_scratch = lane->scratch,
             .thread_scratch = (char *)lane->scratch + shared,
             .thread_scratch_bytes = thread,

@@ -80,6 +80,7 @@ struct oct__gossip_config {
     int n_nodes, n_threads;
     int first_node, n_hosted; /* nodes whose rows are here, n_hosted of them; 0: all */
     uint64_t seed;
+    int run;              /* of runs side by side: as in struct oct__lane */
     double gamma;         /* 0: the algorithm's default */
     int has_dense_rounds; /* some rounds will be dense (final rounds, compensation) */
     int has_two_ends;     /* receivers keep edge replicas of their own, as on two machines */

@@ -173,8 +173,9 @@ static oct_status read_stamps(const struct oct__program *program, const struct o
 struct piece {
     struct oct__bases bases;
     uint64_t program, from, to, seed;
+    const void *seeds;
     void *scratch;
-    int64_t first_node, n_nodes, watch, is_stamped;
+    int64_t first_node, n_nodes, n_each, watch, is_stamped;
 };
 
 /* Runs the calls, or has the engine replay them. */
@@ -186,9 +187,11 @@ static oct_status run_piece(const struct oct__program *program, const struct oct
                                 .from = from,
                                 .to = to,
                                 .seed = lane->seed,
+                                .seeds = lane->seeds,
                                 .scratch = lane->shared_scratch,
                                 .first_node = lane->first_node,
                                 .n_nodes = lane->form.n_nodes,
+                                .n_each = lane->n_each,
                                 .watch = lane->watch,
                                 .is_stamped = is_stamped};
     int is_replayed;

@@ -39,7 +39,8 @@ struct call_times {
 
 static oct_status call_times_init(struct call_times *times, const struct oct__cohort *cohort) {
     void *memory;
-    *times = (struct call_times){cohort->step_program->n_calls, cohort->n_lanes, NULL, NULL, NULL};
+    *times = (struct call_times){cohort->crew->step_program->n_calls, cohort->crew->n_lanes, NULL,
+                                 NULL, NULL};
     const size_t lanes = (size_t)times->n_lanes * times->n_calls;
     const size_t rounds = (size_t)ROUNDS_MOST * times->n_calls;
     OCT_TRY(oct__alloc_array(lanes + 2 * rounds, sizeof(double), "profile", &memory));
@@ -70,8 +71,8 @@ static double keep_round(const struct call_times *times, double *rounds, int rou
 
 /* With NULL: no more. */
 static void time_lanes(struct oct__cohort *cohort, const struct call_times *times) {
-    for (int lane = 0; lane < cohort->n_lanes; lane++) {
-        cohort->lanes[lane].seconds = times ? lane_times(times, lane) : NULL;
+    for (int lane = 0; lane < cohort->crew->n_lanes; lane++) {
+        cohort->crew->lanes[lane].seconds = times ? lane_times(times, lane) : NULL;
     }
 }
 
@@ -86,9 +87,10 @@ static void find_floor(const struct oct__ceilings *ceilings, enum oct__unit unit
 /* A median a call; calls that only look at quantizers have not run. */
 static oct_status fill_profile(const struct oct_trainer *trainer, const struct call_times *times,
                                int n_rounds, struct oct__step_profile *profile) {
-    const struct oct__program *program = trainer->cohort->step_program;
+    const struct oct__program *program = trainer->cohort->crew->step_program;
     const double unit = 1e3 / times->n_lanes;
-    const uint64_t n_launches = (uint64_t)(trainer->n_nodes / program->form.n_nodes);
+    const struct oct__crew *crew = trainer->cohort->crew;
+    const uint64_t n_launches = (uint64_t)(oct__crew_rows(crew) / program->form.n_nodes);
     void *memory;
     OCT_TRY(oct__arena_take(&profile->arena, times->n_calls * sizeof *profile->calls, &memory));
     profile->calls = memory;
@@ -121,18 +123,28 @@ static oct_status fill_profile(const struct oct_trainer *trainer, const struct c
 /* --- steps and floors ------------------------------------------------------------------------ */
 
 static oct_status floor_launch(void *context, int item, int worker) {
-    struct oct__cohort *cohort = context;
-    const struct oct__program *program = cohort->step_program;
-    struct oct__cohort_lane *lane = &cohort->lanes[worker];
-    struct oct__bases bases = oct__cohort_bases(cohort, lane, item * program->form.n_nodes);
+    struct oct__crew *crew = context;
+    const struct oct__program *program = crew->step_program;
+    struct oct__crew_lane *lane = &crew->lanes[worker];
+    struct oct__bases bases = oct__crew_bases(crew, lane, item * program->form.n_nodes);
     const struct oct__profile profile = {lane->seconds};
     return oct__program_run_floor(program, &lane->lane, &bases, lane->seconds ? &profile : NULL);
 }
 
 /* One pass of all nodes over the products of a step. */
 static oct_status run_floor(struct oct__cohort *cohort) {
-    int n_launches = cohort->config.n_nodes / cohort->step_program->form.n_nodes;
-    return oct__parallel(cohort->n_lanes, n_launches, floor_launch, cohort);
+    struct oct__crew *crew = cohort->crew;
+    const int n_launches = oct__crew_rows(crew) / crew->step_program->form.n_nodes;
+    return oct__parallel(crew->n_lanes, n_launches, floor_launch, crew);
+}
+
+/* What all runs spend on messages. */
+static double gossip_seconds(const struct oct__group *group) {
+    double seconds = 0;
+    for (int i = 0; i < group->n; i++) {
+        seconds += group->runs[i]->gossip_seconds;
+    }
+    return seconds;
 }
 
 struct oct__step_bench {
@@ -178,13 +190,13 @@ static oct_status run_round(struct oct__step_bench *bench) {
     const struct call_times *times = &bench->times;
     const int round = bench->n_rounds;
     const int n = bench->n_ahead;
-    double start = oct__seconds(), gossip_before = trainer->gossip_seconds;
+    double start = oct__seconds(), gossip_before = gossip_seconds(trainer->group);
     for (int i = 0; i < n; i++) {
         OCT_TRY(oct__trainer_step(trainer));
     }
     OCT_TRY(finish(engine));
     const double step = (oct__seconds() - start) / n;
-    const double gossip = (trainer->gossip_seconds - gossip_before) / n / step;
+    const double gossip = (gossip_seconds(trainer->group) - gossip_before) / n / step;
     bench->steps[round] = step;
     bench->gossips[round] = gossip;
     if (bench->with_stamps) {
@@ -221,13 +233,15 @@ static oct_status find_time(struct oct__step_bench *bench, struct oct__step_time
     OCT_TRY(oct__exchange_count(trainer->exchange));
     const struct oct__traffic *traffic = &trainer->exchange->traffic;
     const int rounds = bench->n_rounds;
-    const double samples = (double)trainer->n_nodes * trainer->batch;
+    const uint64_t n_runs = (uint64_t)trainer->group->n;
+    const double samples = (double)oct__crew_rows(trainer->cohort->crew) * trainer->batch;
     const double step = median(bench->steps, rounds);
     *out = (struct oct__step_time){
         .samples_per_s = samples / step,
         .floor_samples_per_s = samples / median(bench->floors, rounds),
-        .workspace_bytes = trainer->cohort->workspace_bytes + trainer->gossip->workspace_bytes,
-        .state_bytes = trainer->cohort->state_bytes + trainer->gossip->state_bytes,
+        .workspace_bytes =
+            n_runs * (trainer->cohort->workspace_bytes + trainer->gossip->workspace_bytes),
+        .state_bytes = n_runs * (trainer->cohort->state_bytes + trainer->gossip->state_bytes),
         .wire_bytes = traffic->messages > 0
                           ? traffic->bytes / traffic->messages
                           : (uint64_t)oct__row_count(&trainer->graph.params) * sizeof(float),
@@ -276,23 +290,23 @@ static oct_status measure_use(struct oct_trainer *trainer, uint64_t *used) {
     static const uint8_t patterns[] = {0xa5, 0x5a};
     struct oct__cohort *cohort = trainer->cohort;
     struct oct__engine *engine = trainer->engine;
-    const size_t bytes = oct__program_need(cohort->step_program).work_stride;
+    const size_t bytes = oct__program_need(cohort->crew->step_program).work_stride;
     *used = 0;
     for (size_t p = 0; p < OCT_COUNT_OF(patterns); p++) {
         uint8_t chunk[CHUNK];
         memset(chunk, patterns[p], sizeof chunk);
-        for (int lane = 0; lane < cohort->n_lanes; lane++) {
+        for (int lane = 0; lane < cohort->crew->n_lanes; lane++) {
             for (size_t at = 0; at < bytes; at += CHUNK) {
-                OCT_TRY(engine->write(engine, (char *)cohort->lanes[lane].work + at, chunk,
+                OCT_TRY(engine->write(engine, (char *)cohort->crew->lanes[lane].work + at, chunk,
                                       least(CHUNK, bytes - at)));
             }
         }
-        cohort->watch = 1;
+        cohort->crew->watch = 1;
         oct_status status = oct__trainer_step(trainer);
-        cohort->watch = 0;
+        cohort->crew->watch = 0;
         OCT_TRY(status);
-        for (int lane = 0; lane < cohort->n_lanes; lane++) {
-            OCT_TRY(written(engine, cohort->lanes[lane].work, bytes, patterns[p], used));
+        for (int lane = 0; lane < cohort->crew->n_lanes; lane++) {
+            OCT_TRY(written(engine, cohort->crew->lanes[lane].work, bytes, patterns[p], used));
         }
     }
     return OCT_OK;
@@ -315,10 +329,10 @@ static oct_status dense_message(const struct oct_trainer *trainer, const char *c
 static oct_status find_cost(struct oct_trainer *trainer, uint64_t wire_bytes,
                             struct oct__step_cost *out) {
     const struct oct__cohort *cohort = trainer->cohort;
-    oct__cost_count(cohort->step_program, &out->counted);
+    oct__cost_count(cohort->crew->step_program, &out->counted);
     out->workspace_bytes =
         out->counted.work_bytes + out->counted.gradient_bytes +
-        out->counted.scratch_bytes / (uint64_t)cohort->step_program->form.n_nodes;
+        out->counted.scratch_bytes / (uint64_t)cohort->crew->step_program->form.n_nodes;
     out->state_bytes = cohort->state_bytes / (uint64_t)trainer->n_nodes;
     out->wire_bytes = wire_bytes;
     if (trainer->exchange->traffic.messages == 0) {
@@ -329,36 +343,61 @@ static oct_status find_cost(struct oct_trainer *trainer, uint64_t wire_bytes,
 
 /* --- the whole ------------------------------------------------------------------------------- */
 
-static oct_status open_trainer(const struct oct_config *config, int n_nodes,
-                               struct oct_trainer **out) {
-    struct oct_config *own;
-    char number[16];
-    OCT_TRY(oct_config_recast(config, config->precision, &own));
-    snprintf(number, sizeof number, "%d", n_nodes);
-    oct_status status = oct_config_set(own, "nodes", number);
-    if (status == OCT_OK) {
-        status = oct_trainer_create(own, NULL, out);
+/* The runs have seeds from the configuration's on. */
+static oct_status open_runs(const struct oct_config *config, int n_nodes, int n_runs,
+                            struct oct_trainer **first) {
+    struct oct_config *configs[OCT_RUNS_MOST] = {NULL};
+    struct oct_trainer *runs[OCT_RUNS_MOST];
+    char number[24];
+    oct_status status = OCT_OK;
+    for (int i = 0; i < n_runs && status == OCT_OK; i++) {
+        status = oct_config_recast(config, config->precision, &configs[i]);
+        if (status == OCT_OK) {
+            snprintf(number, sizeof number, "%d", n_nodes);
+            status = oct_config_set(configs[i], "nodes", number);
+        }
+        if (status == OCT_OK && i > 0) {
+            snprintf(number, sizeof number, "%lld", (long long)config->seed + i);
+            status = oct_config_set(configs[i], "seed", number);
+        }
     }
-    oct_config_destroy(own);
+    if (status == OCT_OK) {
+        status = oct_trainers_create((const struct oct_config *const *)configs, NULL, n_runs, runs);
+        *first = status == OCT_OK ? runs[0] : NULL;
+    }
+    for (int i = 0; i < n_runs; i++) {
+        oct_config_destroy(configs[i]);
+    }
     return status;
+}
+
+static void close_runs(struct oct_trainer *first) {
+    struct oct_trainer *runs[OCT_RUNS_MOST];
+    const int n = first ? first->group->n : 0;
+    if (n > 0) {
+        memcpy(runs, first->group->runs, (size_t)n * sizeof *runs);
+    }
+    for (int i = 0; i < n; i++) {
+        oct_trainer_destroy(runs[i]);
+    }
 }
 
 void oct__step_bench_close(struct oct__step_bench *bench) {
     if (bench) {
         oct__free(bench->times.lanes);
-        oct_trainer_destroy(bench->trainer);
+        close_runs(bench->trainer);
         oct__free(bench);
     }
 }
 
-oct_status oct__step_bench_open(const struct oct_config *config, int n_nodes, int with_profile,
-                                struct oct__step_bench **out) {
+oct_status oct__step_bench_open(const struct oct_config *config, int n_nodes, int n_runs,
+                                int with_profile, struct oct__step_bench **out) {
     oct_status status;
     void *memory;
     OCT_TRY(oct__alloc(sizeof(struct oct__step_bench), "benchmark", &memory));
     struct oct__step_bench *bench = memory;
     bench->with_profile = with_profile;
-    OCT_TRY_TO(fail, open_trainer(config, n_nodes, &bench->trainer));
+    OCT_TRY_TO(fail, open_runs(config, n_nodes, n_runs, &bench->trainer));
     if (with_profile) {
         OCT_TRY_TO(fail, call_times_init(&bench->times, bench->trainer->cohort));
     }
@@ -410,19 +449,19 @@ static uint64_t image_bytes(const struct oct_dataset *data) {
 oct_status oct__bench_memory(const struct oct_config *config, int n_nodes, int n_steps,
                              oct__step_memory_fn *look, void *context) {
     struct oct_trainer *trainer;
-    OCT_TRY(open_trainer(config, n_nodes, &trainer));
+    OCT_TRY(open_runs(config, n_nodes, 1, &trainer));
     const struct oct__cohort *cohort = trainer->cohort;
     oct_status status = OCT_OK;
     for (int i = 0; i < n_steps && status == OCT_OK; i++) {
         status = oct__trainer_step(trainer);
     }
     if (status == OCT_OK) {
-        const struct oct__lane_need evaluation = oct__program_need(cohort->eval_program);
+        const struct oct__lane_need evaluation = oct__program_need(cohort->crew->eval_program);
         const struct oct__step_memory asked = {
             .state_bytes = cohort->state_bytes + trainer->gossip->state_bytes,
             .workspace_bytes = cohort->workspace_bytes + trainer->gossip->workspace_bytes,
-            .evaluation_bytes =
-                (uint64_t)cohort->n_eval_lanes * evaluation.total_bytes + evaluation.kept_stride,
+            .evaluation_bytes = (uint64_t)cohort->crew->n_eval_lanes * evaluation.total_bytes +
+                                evaluation.kept_stride,
             .dataset_bytes = image_bytes(trainer->train) + image_bytes(trainer->test),
         };
         look(&asked, context);

@@ -33,8 +33,10 @@ struct oct__step_cost {
  * the same reason. Medians of all rounds are reported. */
 struct oct__step_bench;
 
+/* Of `n_runs` side by side, `n_nodes` each. */
 OCT_MUST_CHECK oct_status oct__step_bench_open(const struct oct_config *config, int n_nodes,
-                                               int with_profile, struct oct__step_bench **out);
+                                               int n_runs, int with_profile,
+                                               struct oct__step_bench **out);
 
 /* About `seconds` more of rounds, one at least. */
 OCT_MUST_CHECK oct_status oct__step_bench_run(struct oct__step_bench *bench, double seconds);

@@ -83,7 +83,7 @@ static oct_status begin(struct racer *racer, int batch) {
     const struct oct__inference_config config = {
         .engine = racer->trainer->engine,
         .graph = &racer->trainer->graph,
-        .data = &cohort->train,
+        .data = &cohort->crew->train,
         .batch = batch,
         .n_threads = racer->trainer->n_threads,
     };

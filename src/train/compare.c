@@ -36,8 +36,8 @@ static oct_status gradients(struct oct_trainer *trainer, int64_t step, int n_bat
     for (int b = 0; b < n_batches; b++) {
         struct oct__node_step result;
         OCT_TRY(oct__cohort_step(cohort, (uint32_t)(step + b), 0.0F, &result));
-        OCT_TRY(cohort->engine->read(cohort->engine, rows + (size_t)b * n, cohort->lanes[0].grad,
-                                     n * sizeof *rows));
+        OCT_TRY(cohort->engine->read(cohort->engine, rows + (size_t)b * n,
+                                     cohort->crew->lanes[0].grad, n * sizeof *rows));
     }
     return OCT_OK;
 }
@@ -100,7 +100,7 @@ static int report_gradients(const struct oct__row *params, const char *recipe, c
 
 static int report_quantizers(const struct oct_trainer *trainer, const char *recipe,
                              oct__compare_fn *row, void *context) {
-    const struct oct__program *program = trainer->cohort->step_program;
+    const struct oct__program *program = trainer->cohort->crew->step_program;
     for (size_t w = 0; w < program->n_watches; w++) {
         const float *found = trainer->cohort->watched + 4 * w;
         struct oct__compare_quantizer out = {
@@ -142,7 +142,7 @@ oct_status oct__compare_gradients(const struct oct_config *config, int n_recipes
     for (int i = 0; i < n_recipes; i++) {
         OCT_TRY_TO(done, open_trainer(config, "int8", recipes[i], &trainer));
         OCT_TRY_TO(done, oct__cohort_write(trainer->cohort, OCT_HOME_PARAM, params));
-        trainer->cohort->watch = 1;
+        trainer->cohort->crew->watch = 1;
         OCT_TRY_TO(done, gradients(trainer, n_steps, n_batches, g8));
         if (report_gradients(&exact->graph.params, recipes[i], g, g8, n_batches, row, context) ||
             report_quantizers(trainer, recipes[i], row, context)) {

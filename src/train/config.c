@@ -492,6 +492,69 @@ int oct_option_is_incidental(const char *name) {
     return 0;
 }
 
+/* What runs side by side may each have their own, besides what is incidental: nothing that a launch of
+ * all of them depends on. */
+static int is_own(int row) {
+    static const enum oct__option_index own[] = {
+        OCT__OPTION_seed,
+        OCT__OPTION_partition,
+        OCT__OPTION_topology,
+        OCT__OPTION_weights,
+        OCT__OPTION_graph_hold,
+        OCT__OPTION_algorithm,
+        OCT__OPTION_compress,
+        OCT__OPTION_gamma,
+        OCT__OPTION_final_gossip,
+        OCT__OPTION_fault,
+        OCT__OPTION_compensation_rounds,
+        OCT__OPTION_final_statistics,
+    };
+    for (size_t i = 0; i < OCT_COUNT_OF(own); i++) {
+        if ((int)own[i] == row) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Of what is incidental: they have one clock, one pool of threads, and one way to talk. */
+static int is_shared(int row) {
+    return row == OCT__OPTION_threads || row == OCT__OPTION_transport || row == OCT__OPTION_every;
+}
+
+static oct_status fits(const struct oct_config *a, const struct oct_config *b, int row) {
+    const char *name = rows[row].option.name;
+    const char *one = oct_config_get(a, name), *other = oct_config_get(b, name);
+    if (strcmp(one, other) != 0) {
+        OCT_FAIL(INVALID,
+                 "%s is '%s' in one run and '%s' in the other: side by side all have the same",
+                 name, one, other);
+    }
+    return OCT_OK;
+}
+
+oct_status oct_config_fits(const struct oct_config *a, const struct oct_config *b) {
+    const struct oct_algorithm_kind *kinds[2];
+    if (!a || !b) {
+        OCT_FAIL(INVALID, "oct_config_fits: a configuration is NULL");
+    }
+    OCT_TRY(fits(a, b, OCT__OPTION_precision)); /* others follow from it */
+    for (int row = 0; row < OCT__OPTION_COUNT; row++) {
+        if ((!oct_option_is_incidental(rows[row].option.name) || is_shared(row)) && !is_own(row)) {
+            OCT_TRY(fits(a, b, row));
+        }
+    }
+    OCT_TRY(oct__algorithm_find(a->algorithm, &kinds[0]));
+    OCT_TRY(oct__algorithm_find(b->algorithm, &kinds[1]));
+    if (!kinds[0]->is_push_sum != !kinds[1]->is_push_sum) {
+        OCT_FAIL(INVALID,
+                 "algorithm is '%s' in one run and '%s' in the other: side by side all have "
+                 "push-sum weights or none has",
+                 a->algorithm, b->algorithm);
+    }
+    return OCT_OK;
+}
+
 const char *oct_option_before(const struct oct_option *option) {
     const int row = option ? row_find(option->name) : -1;
     return row < 0 ? NULL : row == OCT__OPTION_final_statistics ? "own" : option->fallback;

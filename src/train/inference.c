@@ -14,7 +14,7 @@ static oct_status make_program(struct oct__inference *inference) {
         .mode = OCT_MODE_EVAL,
         .batch = batch,
         .form = {.n_nodes = 1, .n_threads = 1, .shard = OCT_SHARD},
-        .dataset_images = oct__cohort_table(c->data->dataset, 1, batch),
+        .dataset_images = oct__crew_table(c->data->dataset, 1, batch),
         .dataset_height = c->data->dataset->height,
         .dataset_width = c->data->dataset->width,
         .keeps = 1,
@@ -34,7 +34,7 @@ static oct_status fill(struct oct__inference *inference) {
     inference->lanes = memory;
     inference->n_lanes = n_lanes;
     for (int i = 0; i < n_lanes; i++) {
-        OCT_TRY(oct__cohort_lane_open(inference->program, c->data, i, 0, &inference->lanes[i]));
+        OCT_TRY(oct__crew_lane_open(inference->program, c->data, i, 0, &inference->lanes[i]));
         inference->lanes[i].bases.at[OCT_HOME_KEPT] = inference->kept;
     }
     inference->weight_bytes = oct__program_weight_bytes(inference->program);
@@ -67,7 +67,7 @@ void oct__inference_destroy(struct oct__inference *inference) {
     }
     struct oct__engine *engine = inference->config.engine;
     for (int i = 0; i < inference->n_lanes; i++) {
-        oct__cohort_lane_close(engine, &inference->lanes[i]);
+        oct__crew_lane_close(engine, &inference->lanes[i]);
     }
     if (inference->kept) {
         engine->free(engine, inference->kept);
@@ -82,7 +82,7 @@ oct_status oct__inference_set(struct oct__inference *inference, void *params, vo
         inference->lanes[i].bases.at[OCT_HOME_PARAM] = params;
         inference->lanes[i].bases.at[OCT_HOME_STAT] = stats;
     }
-    const struct oct__cohort_lane *lane = &inference->lanes[0];
+    const struct oct__crew_lane *lane = &inference->lanes[0];
     return oct__program_run(inference->program, &lane->lane, &lane->bases, 0,
                             inference->program->n_once, NULL);
 }
@@ -92,7 +92,7 @@ static oct_status run_chunk(void *context, int item, int worker) {
     struct oct__inference *inference = context;
     const struct oct__program *program = inference->program;
     struct oct__engine *engine = inference->config.engine;
-    struct oct__cohort_lane *lane = &inference->lanes[worker];
+    struct oct__crew_lane *lane = &inference->lanes[worker];
     const int first = item * program->batch, left = inference->config.batch - first;
     const int n = left < program->batch ? left : program->batch;
     const size_t classes = (size_t)inference->config.graph->n_classes;
@@ -104,7 +104,7 @@ static oct_status run_chunk(void *context, int item, int worker) {
         }
         lane->picks[i] = (struct oct__pick){.row = (int32_t)place, .label = -1};
     }
-    OCT_TRY(oct__cohort_lane_fetch(program, lane, inference->config.data->dataset, n));
+    OCT_TRY(oct__crew_lane_fetch(program, lane, inference->config.data->dataset, n));
     OCT_TRY(engine->write(engine, oct__program_at(program, &lane->bases, program->picks, 0),
                           lane->picks, (size_t)program->batch * sizeof *lane->picks));
     OCT_TRY(oct__program_run(program, &lane->lane, &lane->bases, program->n_once, program->n_calls,
@@ -133,7 +133,7 @@ oct_status oct__inference_profile(struct oct__inference *inference, const uint32
 
 static oct_status floor_chunk(void *context, int item, int worker) {
     struct oct__inference *inference = context;
-    const struct oct__cohort_lane *lane = &inference->lanes[worker];
+    const struct oct__crew_lane *lane = &inference->lanes[worker];
     (void)item;
     return oct__program_run_floor(inference->program, &lane->lane, &lane->bases, NULL);
 }

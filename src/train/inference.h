@@ -27,7 +27,7 @@ struct oct__inference {
     struct oct__inference_config config;
     struct oct__program *program; /* of a chunk */
     int n_chunks;
-    struct oct__cohort_lane *lanes;
+    struct oct__crew_lane *lanes;
     int n_lanes;
     void *kept;
     const uint32_t *rows; /* of the batch under way, and where its logits go */

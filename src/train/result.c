@@ -162,7 +162,7 @@ oct_status oct_trainer_quantizer(const struct oct_trainer *trainer, int index,
     if (!trainer || !out) {
         OCT_FAIL(INVALID, "a quantizer needs a trainer and a place to be returned");
     }
-    const struct oct__program *program = trainer->cohort->step_program;
+    const struct oct__program *program = trainer->cohort->crew->step_program;
     if (!trainer->has_watched || index < 0 || (size_t)index >= program->n_watches) {
         OCT_FAIL(NOT_FOUND, "quantizer %d: %s", index,
                  trainer->has_watched ? "there are fewer" : "none has been watched yet");

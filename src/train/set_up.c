@@ -87,6 +87,9 @@ static oct_status open_data(struct oct_trainer *trainer, const struct oct_config
     if (hooks->train) {
         trainer->train = hooks->train;
         trainer->test = hooks->test;
+    } else if (trainer->number > 0) { /* all side by side have the same */
+        trainer->train = trainer->group->runs[0]->train;
+        trainer->test = trainer->group->runs[0]->test;
     } else {
         const char *folder = config->data_dir[0] ? config->data_dir : hooks->data_folder;
         OCT_TRY(open_train(trainer, config->data, folder));
@@ -177,8 +180,18 @@ static oct_status warn_of_growth(const struct oct_config *config) {
     return OCT_OK;
 }
 
+/* What runs side by side share, made for the first of them. */
+static oct_status share(struct oct__group *group, const struct oct__cohort_config *cohort) {
+    group->engine->is_shared = group->n > 1;
+    return group->n == 1 || group->crew ? OCT_OK : oct__crew_create(cohort, group->n, &group->crew);
+}
+
 static oct_status make_cohort(struct oct_trainer *trainer, const struct oct_config *config) {
-    OCT_TRY(oct__engine_open(engine_name(config), trainer->n_threads, &trainer->engine));
+    struct oct__group *group = trainer->group;
+    if (!group->engine) {
+        OCT_TRY(oct__engine_open(engine_name(config), trainer->n_threads, &group->engine));
+    }
+    trainer->engine = group->engine;
     const char *momentum;
     OCT_TRY(oct__config_momentum(config, &momentum));
     OCT_TRY(warn_of_growth(config));
@@ -219,6 +232,8 @@ static oct_status make_cohort(struct oct_trainer *trainer, const struct oct_conf
         .test_rows = trainer->test_rows,
         .n_test_rows = trainer->n_test_rows,
     };
+    OCT_TRY(share(group, &cohort));
+    cohort.crew = group->crew;
     return oct__cohort_create(&cohort, &trainer->cohort);
 }
 
@@ -331,6 +346,7 @@ static oct_status make_gossip(struct oct_trainer *trainer, const struct oct_conf
         .n_hosted = trainer->n_hosted,
         .n_threads = trainer->n_threads,
         .seed = (uint64_t)config->seed,
+        .run = trainer->group->n > 1 ? trainer->number + 1 : 0,
         .has_dense_rounds = trainer->compensation > 0 || trainer->n_final > 0,
         .has_two_ends = strcmp(config->transport, "loopback") == 0,
         .has_faults = trainer->has_faults,
@@ -345,6 +361,7 @@ static oct_status make_gossip(struct oct_trainer *trainer, const struct oct_conf
     }
     oct__free(spans);
     OCT_TRY(status);
+    trainer->cohort->weights = trainer->gossip->u + trainer->first_node;
     OCT_TRY(oct__exchange_create(trainer->gossip, config->transport, run_number(config),
                                  &trainer->exchange));
     return oct__exchange_join(trainer->exchange, trainer->ranks);
@@ -372,6 +389,7 @@ static oct_status make_statistics(struct oct_trainer *trainer, const struct oct_
         .n_hosted = trainer->n_hosted,
         .n_threads = trainer->n_threads,
         .seed = (uint64_t)config->seed,
+        .run = trainer->gossip->config.run,
         .gamma = 1.0,
         .has_faults = trainer->has_faults, /* nodes that are away */
         .x = trainer->cohort->state[OCT_HOME_STAT],

@@ -278,8 +278,7 @@ static oct_status resume(struct oct_trainer *trainer, const struct oct__manifest
     OCT_TRY(oct__absence_take(trainer, manifest));
     OCT_TRY(oct__nodes_take(trainer, manifest));
     oct__together_begin(trainer);
-    return oct__cohort_settle(trainer->cohort, (uint32_t)trainer->step, 0.0F,
-                              trainer->gossip->u + trainer->first_node);
+    return oct__crew_settle(trainer->cohort->crew, (uint32_t)trainer->step, 0.0F);
 }
 
 oct_status oct__trainer_resume(struct oct_trainer *trainer, const char *folder) {

@@ -149,8 +149,9 @@ oct_status oct__together_sync(struct oct_trainer *trainer) {
     }
     if (trainer->has_watched) {
         struct oct__cohort *cohort = trainer->cohort;
-        OCT_TRY(oct__ranks_share(ranks, cohort->watched, trainer->n_nodes,
-                                 4 * cohort->step_program->n_watches * sizeof *cohort->watched));
+        OCT_TRY(
+            oct__ranks_share(ranks, cohort->watched, trainer->n_nodes,
+                             4 * cohort->crew->step_program->n_watches * sizeof *cohort->watched));
     }
     return OCT_OK;
 }

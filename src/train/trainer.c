@@ -3,53 +3,11 @@
 #include "train/trainer.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "train/config.h"
-
-oct_status oct_trainer_create(const struct oct_config *config, const struct oct_hooks *hooks,
-                              struct oct_trainer **out) {
-    if (!config || !out) {
-        OCT_FAIL(INVALID, "a trainer needs a configuration and a place to be returned");
-    }
-    void *memory;
-    OCT_TRY(oct__alloc(sizeof(struct oct_trainer), "trainer", &memory));
-    struct oct_trainer *trainer = memory;
-    if (hooks) {
-        trainer->hooks = *hooks;
-    }
-    oct_status status = oct__trainer_set_up(trainer, config);
-    if (status != OCT_OK) {
-        oct_trainer_destroy(trainer);
-        return status;
-    }
-    *out = trainer;
-    return OCT_OK;
-}
-
-void oct_trainer_destroy(struct oct_trainer *trainer) {
-    if (!trainer) {
-        return;
-    }
-    oct__exchange_destroy(trainer->exchange);
-    oct__gossip_destroy(trainer->gossip);
-    oct__gossip_destroy(trainer->statistics);
-    oct__cohort_destroy(trainer->cohort);
-    oct__engine_close(trainer->engine);
-    oct_topology_destroy(trainer->topology);
-    oct_partition_destroy(trainer->partition);
-    oct__graph_fini(&trainer->graph);
-    oct_dataset_close(trainer->owned_train);
-    oct_dataset_close(trainer->owned_test);
-    oct_config_destroy(trainer->config);
-    oct__free(trainer->test_rows);
-    oct__free(trainer->nodes);
-    oct__nodes_free(trainer);
-    oct__absence_free(trainer);
-    oct__together_free(trainer);
-    oct__free(trainer);
-}
 
 const struct oct_dataset *oct_trainer_data(const struct oct_trainer *trainer,
                                            enum oct_split split) {
@@ -131,7 +89,7 @@ int oct__trainer_report_evaluation(int64_t batch, int64_t n_batches, void *conte
 
 /* The round that follows training step `step`, if one does. */
 static oct_status gossip(struct oct_trainer *trainer, int64_t step) {
-    if (!trainer->cohort->is_round) {
+    if (!trainer->cohort->crew->is_round) {
         return OCT_OK;
     }
     const int64_t round = step / trainer->gossip_every, n_rounds = oct__trainer_rounds(trainer);
@@ -155,30 +113,131 @@ static int can_leap(const struct oct_trainer *trainer) {
                               trainer->epoch_steps) <= 2.0 * trainer->last_rate;
 }
 
-oct_status oct__trainer_step(struct oct_trainer *trainer) {
-    const int64_t n_steps = trainer->epoch_steps * trainer->n_epochs;
-    double begun = oct__seconds();
-    trainer->last_rate = oct__schedule_rate(&trainer->schedule, trainer->rate, trainer->step,
-                                            n_steps, trainer->epoch_steps);
-    trainer->cohort->watch = trainer->watches && (trainer->step + 1) % trainer->epoch_steps == 0;
-    trainer->cohort->is_round = (trainer->step + 1) % trainer->gossip_every == 0;
-    trainer->cohort->is_leap = trainer->cohort->is_round && can_leap(trainer);
-    const uint32_t step = (uint32_t)trainer->step;
-    const float rate = (float)trainer->last_rate;
-    const double *weights = trainer->gossip->u + trainer->first_node;
-    OCT_TRY(oct__absence_begin(trainer));
-    OCT_TRY(oct__cohort_step(trainer->cohort, step, rate, trainer->nodes + trainer->first_node));
-    OCT_TRY(gossip(trainer, trainer->step));
-    OCT_TRY(oct__cohort_settle(trainer->cohort, step, rate, weights));
-    OCT_TRY(oct__absence_end(trainer));
-    trainer->has_watched |= trainer->cohort->watch;
-    OCT_TRY(oct__together_step(trainer));
-    int64_t samples = (int64_t)trainer->batch * oct__absence_present(trainer);
-    trainer->epoch_samples += samples;
-    trainer->samples_seen += samples;
-    trainer->step++;
-    trainer->train_seconds += oct__seconds() - begun;
+void oct__trainer_end(struct oct_trainer *trainer, oct_status status) {
+    if (status == OCT_OK) {
+        return;
+    }
+    trainer->status = status;
+    snprintf(trainer->reason, sizeof trainer->reason, "%s", oct_last_error());
+    if (trainer->group->n > 1 && status != OCT_STATUS_CANCELLED) {
+        oct__cohort_stand(trainer->cohort, status, trainer->reason);
+    }
+}
+
+oct_status oct__trainer_ending(const struct oct_trainer *trainer) {
+    return trainer->status == OCT_OK ? OCT_OK : oct__fail(trainer->status, "%s", trainer->reason);
+}
+
+/* The first run that has not ended for some reason, from number `from`; NULL: there is none. All of them
+ * are after the same step. */
+static struct oct_trainer *next_of(const struct oct__group *group, int from) {
+    for (int i = from; i < group->n; i++) {
+        if (group->runs[i]->status == OCT_OK) {
+            return group->runs[i];
+        }
+    }
+    return NULL;
+}
+
+#define EACH(run, group)                                                                           \
+    struct oct_trainer *run = next_of((group), 0);                                                 \
+    (run);                                                                                         \
+    (run) = next_of((group), (run)->number + 1)
+
+static void end_all(struct oct__group *group, oct_status status) {
+    for (EACH(run, group)) {
+        oct__trainer_end(run, status);
+    }
+}
+
+/* What engines that do not wait have found out since about the last round. Number 0: it concerns all. */
+static void hear(struct oct__group *group) {
+    struct oct__engine *engine = group->engine;
+    int number;
+    oct_status status = OCT_OK;
+    while (engine->is_shared && engine->verdict &&
+           (status = engine->verdict(engine, &number)) != OCT_OK) {
+        if (number == 0) {
+            end_all(group, status);
+        } else if (group->runs[number - 1]->status == OCT_OK) {
+            oct__trainer_end(group->runs[number - 1], status);
+        }
+    }
+}
+
+/* What the step that follows is, for all: they fit, and are after the same step. */
+static void begin_step(struct oct_trainer *first) {
+    struct oct__crew *crew = first->cohort->crew;
+    const int64_t n_steps = first->epoch_steps * first->n_epochs;
+    int watches = 0;
+    for (EACH(run, first->group)) {
+        run->last_rate =
+            oct__schedule_rate(&run->schedule, run->rate, run->step, n_steps, run->epoch_steps);
+        watches |= run->watches;
+    }
+    crew->watch = watches && (first->step + 1) % first->epoch_steps == 0;
+    crew->is_round = (first->step + 1) % first->gossip_every == 0;
+    crew->is_leap = crew->is_round && can_leap(first);
+    for (EACH(run, first->group)) {
+        oct__trainer_end(run, oct__absence_begin(run));
+    }
+}
+
+/* Local steps are done: what they found out, then the round of gossip. */
+static oct_status talk(struct oct_trainer *run) {
+    const struct oct__cohort *cohort = run->cohort;
+    memcpy(run->nodes + run->first_node, cohort->crew->found + cohort->first_row,
+           (size_t)run->n_hosted * sizeof *run->nodes);
+    return cohort->status == OCT_OK ? gossip(run, run->step)
+                                    : oct__fail(cohort->status, "%s", cohort->reason);
+}
+
+static oct_status end_step(struct oct_trainer *run) {
+    OCT_TRY(oct__absence_end(run));
+    run->has_watched |= run->cohort->crew->watch;
+    OCT_TRY(oct__together_step(run));
+    const int64_t samples = (int64_t)run->batch * oct__absence_present(run);
+    run->epoch_samples += samples;
+    run->samples_seen += samples;
+    run->step++;
     return OCT_OK;
+}
+
+/* One step of all runs that there are; nothing more once there is none. */
+static void step_all(struct oct__group *group) {
+    struct oct_trainer *first = next_of(group, 0);
+    const double begun = oct__seconds();
+    begin_step(first);
+    const uint32_t step = (uint32_t)first->step;
+    const float rate = (float)first->last_rate;
+    if (next_of(group, 0)) {
+        end_all(group, oct__crew_step(first->cohort->crew, step, rate));
+        hear(group);
+    }
+    for (EACH(run, group)) {
+        oct__trainer_end(run, talk(run));
+    }
+    if (next_of(group, 0)) {
+        end_all(group, oct__crew_settle(first->cohort->crew, step, rate));
+    }
+    for (EACH(run, group)) {
+        oct__trainer_end(run, end_step(run));
+    }
+    const double taken = oct__seconds() - begun;
+    for (EACH(run, group)) {
+        run->train_seconds += taken;
+    }
+}
+
+oct_status oct__trainer_step(struct oct_trainer *trainer) {
+    struct oct__group *group = trainer->group;
+    for (int i = 0; i < group->n; i++) {
+        group->runs[i]->status = group->runs[i]->cohort->status;
+    }
+    if (trainer->status == OCT_OK) {
+        step_all(group);
+    }
+    return oct__trainer_ending(trainer);
 }
 
 /* With push-sum a row has become a numerator: z = x / u takes its place. */
@@ -223,14 +282,13 @@ static oct_status final_rounds(struct oct_trainer *trainer) {
     if (trainer->n_final > 0 && trainer->final_done == 0) {
         OCT_TRY(oct__absence_return(trainer));
     }
-    trainer->cohort->is_round = 0; /* none of training */
+    trainer->cohort->crew->is_round = 0; /* none of training */
     while (trainer->final_done < trainer->n_final) {
         const struct oct__traffic before = trainer->exchange->traffic;
         const int64_t round = oct__trainer_rounds(trainer) + trainer->final_done;
         OCT_TRY(
             oct__exchange_round(trainer->exchange, (uint32_t)round, (uint32_t)trainer->step, 1));
-        OCT_TRY(oct__cohort_settle(trainer->cohort, (uint32_t)trainer->step, 0.0F,
-                                   trainer->gossip->u + trainer->first_node));
+        OCT_TRY(oct__crew_settle(trainer->cohort->crew, (uint32_t)trainer->step, 0.0F));
         if (trainer->final_done + 1 == trainer->n_final) {
             OCT_TRY(mix_statistics(trainer));
         }
@@ -290,29 +348,84 @@ static oct_status test_epoch(struct oct_trainer *trainer) {
     return OCT_OK;
 }
 
-/* Goes on inside the epoch where a caller stopped the run. */
-static oct_status run_epoch(struct oct_trainer *trainer) {
-    const int64_t done = trainer->step - trainer->epochs_done * trainer->epoch_steps;
-    if (done == 0) {
-        trainer->epoch_loss = 0;
-        trainer->epoch_hits = trainer->epoch_samples = 0;
-        trainer->together.loss = 0;
-        trainer->together.hits = trainer->together.samples = 0;
-        oct__nodes_begin_epoch(trainer);
+static void begin_epoch(struct oct_trainer *run) {
+    run->epoch_loss = 0;
+    run->epoch_hits = run->epoch_samples = 0;
+    run->together.loss = 0;
+    run->together.hits = run->together.samples = 0;
+    oct__nodes_begin_epoch(run);
+}
+
+/* All steps of the epoch are done. */
+static oct_status end_epoch(struct oct_trainer *run) {
+    OCT_TRY(oct__exchange_count(run->exchange));
+    if (run->epochs_done + 1 == run->n_epochs) {
+        OCT_TRY(final_rounds(run));
     }
-    for (int64_t i = done; i < trainer->epoch_steps; i++) {
-        OCT_TRY(oct__trainer_step(trainer));
-        OCT_TRY(oct__trainer_report(trainer, OCT_PHASE_TRAIN, i + 1, trainer->epoch_steps));
+    OCT_TRY(test_epoch(run));
+    run->epochs_done++;
+    oct__nodes_end_epoch(run);
+    return oct__trainer_report(run, OCT_PHASE_EPOCH_END, run->epoch_steps, run->epoch_steps);
+}
+
+/* Steps of this epoch that are done. */
+static int64_t steps_done(const struct oct_trainer *run) {
+    return run->step - run->epochs_done * run->epoch_steps;
+}
+
+/* One that wants to stop stops them all, so that they can go on side by side. */
+static void end_or_stop(struct oct_trainer *run, oct_status status) {
+    oct__trainer_end(run, status);
+    if (status == OCT_STATUS_CANCELLED) {
+        end_all(run->group, status);
     }
-    OCT_TRY(oct__exchange_count(trainer->exchange));
-    if (trainer->epochs_done + 1 == trainer->n_epochs) {
-        OCT_TRY(final_rounds(trainer));
+}
+
+static int goes_on(const struct oct_trainer *run) {
+    return run->status == OCT_OK && run->epochs_done < run->n_epochs;
+}
+
+/* The first that does; NULL: none. */
+static struct oct_trainer *next_going(const struct oct__group *group) {
+    struct oct_trainer *run = next_of(group, 0);
+    while (run && !goes_on(run)) {
+        run = next_of(group, run->number + 1);
     }
-    OCT_TRY(test_epoch(trainer));
-    trainer->epochs_done++;
-    oct__nodes_end_epoch(trainer);
-    return oct__trainer_report(trainer, OCT_PHASE_EPOCH_END, trainer->epoch_steps,
-                               trainer->epoch_steps);
+    return run;
+}
+
+static void run_steps(struct oct__group *group) {
+    for (EACH(run, group)) {
+        if (steps_done(run) == 0) {
+            begin_epoch(run);
+        }
+    }
+    for (const struct oct_trainer *first = next_of(group, 0);
+         first && steps_done(first) < first->epoch_steps; first = next_of(group, 0)) {
+        step_all(group);
+        for (EACH(run, group)) {
+            end_or_stop(
+                run, oct__trainer_report(run, OCT_PHASE_TRAIN, steps_done(run), run->epoch_steps));
+        }
+    }
+}
+
+/* Goes on inside the epoch where a caller stopped the runs. Where that was at its end, some have
+ * ended it, the whole run perhaps, and some have not: those first. */
+static void run_epoch(struct oct__group *group) {
+    int is_at_end = 0;
+    for (EACH(run, group)) {
+        is_at_end |= goes_on(run) && steps_done(run) == run->epoch_steps;
+    }
+    if (!is_at_end) {
+        run_steps(group);
+    }
+    for (EACH(run, group)) {
+        if (goes_on(run) && steps_done(run) == run->epoch_steps) {
+            end_or_stop(run, end_epoch(run));
+        }
+    }
+    hear(group);
 }
 
 /* A run that is left to choose when it writes a checkpoint (option every: 0) does so after as many times
@@ -320,68 +433,71 @@ static oct_status run_epoch(struct oct_trainer *trainer) {
 #define KEEP_TIMES 50.0
 #define KEEP_LEAST_S 10.0
 
-/* A checkpoint is due after every so many epochs, after the last, and when the caller stops. Clocks
- * differ, so rank 0's says. */
-static oct_status is_due(const struct oct_trainer *trainer, oct_status status, int *due) {
-    const int64_t every = trainer->config->every;
-    *due = status == OCT_STATUS_CANCELLED ||
-           (status == OCT_OK && trainer->epochs_done == trainer->n_epochs);
-    if (*due || status != OCT_OK) {
-        return OCT_OK;
-    }
+/* Whether those that go on keep what they have. Clocks differ, so rank 0's says. */
+static oct_status is_due(const struct oct_trainer *run, int *due) {
+    const int64_t every = run->config->every;
     if (every > 0) {
-        *due = trainer->epochs_done % every == 0;
+        *due = run->epochs_done % every == 0;
         return OCT_OK;
     }
-    const double gone = oct__seconds() - trainer->kept_at;
-    *due = gone >= KEEP_LEAST_S && gone >= KEEP_TIMES * trainer->kept_seconds;
-    return oct__ranks_spread(trainer->ranks, 0, due, sizeof *due);
+    const struct oct__group *group = run->group;
+    const double gone = oct__seconds() - group->kept_at;
+    *due = gone >= KEEP_LEAST_S && gone >= KEEP_TIMES * group->kept_seconds;
+    return oct__ranks_spread(run->ranks, 0, due, sizeof *due);
 }
 
-static oct_status keep(struct oct_trainer *trainer, oct_status status) {
-    const struct oct_config *config = trainer->config;
-    int due = 0;
-    if (config->checkpoint[0]) {
-        OCT_TRY(is_due(trainer, status, &due));
-    }
-    if (!due) {
-        return status;
-    }
-    char why[OCT_DETAIL_BYTES];
-    oct__detail_take(why);
-    OCT_TRY(oct__exchange_count(trainer->exchange));
-    OCT_TRY(oct__together_sync(trainer));
+static oct_status keep(struct oct_trainer *run) {
+    OCT_TRY(oct__exchange_count(run->exchange));
+    OCT_TRY(oct__together_sync(run));
     const double began = oct__seconds();
-    OCT_TRY(oct__trainer_keep(trainer, config->checkpoint));
-    trainer->kept_at = oct__seconds();
-    trainer->kept_seconds = trainer->kept_at - began;
-    trainer->checkpoint_seconds += trainer->kept_seconds;
-    oct__detail_give(why);
-    return status;
+    OCT_TRY(oct__trainer_keep(run, run->config->checkpoint));
+    run->checkpoint_seconds += oct__seconds() - began;
+    return OCT_OK;
+}
+
+/* A checkpoint is due after every so many epochs, after the last, and when the caller stops. Runs side by side
+ * write theirs after the same epochs. */
+static void keep_all(struct oct__group *group) {
+    struct oct_trainer *first = next_going(group);
+    const double began = oct__seconds();
+    int due = 0, n_kept = 0;
+    if (first && first->config->checkpoint[0]) {
+        oct__trainer_end(first, is_due(first, &due));
+    }
+    for (int i = 0; i < group->n; i++) {
+        struct oct_trainer *run = group->runs[i];
+        const int is_stopped = run->status == OCT_STATUS_CANCELLED;
+        const int is_done = run->status == OCT_OK && run->epochs_done == run->n_epochs;
+        if (run->config->checkpoint[0] && (is_stopped || is_done || (due && goes_on(run)))) {
+            oct__trainer_end(run, keep(run));
+            n_kept++;
+        }
+    }
+    if (n_kept > 0) {
+        group->kept_at = oct__seconds();
+        group->kept_seconds = group->kept_at - began;
+    }
 }
 
 /* Time goes by in pieces, so that a checkpoint has all of it. */
-static void count_seconds(struct oct_trainer *trainer) {
+static void count_seconds(struct oct__group *group) {
     const double now = oct__seconds();
-    trainer->seconds += now - trainer->started;
-    trainer->started = now;
+    for (int i = 0; i < group->n; i++) {
+        group->runs[i]->seconds += now - group->runs[i]->started;
+        group->runs[i]->started = now;
+    }
 }
 
-oct_status oct_trainer_run(struct oct_trainer *trainer) {
-    if (!trainer) {
-        OCT_FAIL(INVALID, "running needs a trainer");
+void oct__trainer_run_all(struct oct__group *group) {
+    const double now = oct__seconds();
+    group->kept_at = group->kept_at > 0 ? group->kept_at : now;
+    for (int i = 0; i < group->n; i++) {
+        group->runs[i]->started = now;
     }
-    oct__ranks_enter(trainer->ranks);
-    trainer->started = oct__seconds();
-    trainer->kept_at = trainer->kept_at > 0 ? trainer->kept_at : trainer->started;
-    uint64_t watches = trainer->watches != 0; /* anybody's wish is everybody's work */
-    oct_status status = oct__ranks_count(trainer->ranks, &watches, 1);
-    trainer->watches = watches > 0;
-    while (status == OCT_OK && trainer->epochs_done < trainer->n_epochs) {
-        status = run_epoch(trainer);
-        count_seconds(trainer);
-        status = keep(trainer, status);
-        count_seconds(trainer);
+    while (next_going(group)) {
+        run_epoch(group);
+        count_seconds(group);
+        keep_all(group);
+        count_seconds(group);
     }
-    return oct__ranks_leave(trainer->ranks, status);
 }

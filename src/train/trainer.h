@@ -3,6 +3,7 @@
  *
  *     set_up.c    everything a run needs, from its configuration
  *     trainer.c   running: steps, rounds, epochs
+ *     group.c     runs side by side, or one: making them, letting them run, giving back what they took
  *     together.c  what several ranks settle among themselves: figures, and when to stop
  *     nodes.c     each node's own figures, and those of the edges between them
  *     result.c    what came out; the average model as a file
@@ -35,7 +36,20 @@ struct oct__together {
     int wants_stop, is_stopping, is_awaited;
 };
 
+/* Runs side by side. A run by itself is a group of one. */
+struct oct__group {
+    struct oct_trainer **runs; /* [n], NULL where one is not made yet */
+    int n, n_held;             /* of them not given back by their owner */
+    struct oct__engine *engine;
+    struct oct__crew *crew;       /* NULL: a run by itself has its cohort's own */
+    double kept_at, kept_seconds; /* when checkpoints were last finished, and how long they took */
+};
+
 struct oct_trainer {
+    struct oct__group *group;
+    int number;                    /* in it */
+    oct_status status;             /* OK while it goes on, or why it does not, */
+    char reason[OCT_DETAIL_BYTES]; /* … in words */
     struct oct_hooks hooks;
     struct oct_config *config; /* its own copy */
     struct oct_dataset *owned_train, *owned_test;
@@ -45,7 +59,7 @@ struct oct_trainer {
     uint32_t *test_rows; /* test samples in use */
     uint32_t n_test_rows;
     struct oct_graph graph;
-    struct oct__engine *engine;
+    struct oct__engine *engine; /* the group's */
     struct oct__cohort *cohort;
     const struct oct_algorithm_kind *algorithm;
     struct oct_topology *topology; /* NULL: nobody talks */
@@ -82,8 +96,7 @@ struct oct_trainer {
     double seconds, train_seconds, gossip_seconds;
 
     double started, eval_seconds, last_rate;
-    double checkpoint_seconds;    /* of this process: a checkpoint cannot have its own */
-    double kept_at, kept_seconds; /* when the last one was finished, and how long it took */
+    double checkpoint_seconds; /* of this process: a checkpoint cannot have its own */
     double test_loss, test_accuracy, distance;
     int is_evaluated;
     int64_t evaluated_at; /* the test figures belong to the model after so many steps and rounds */
@@ -97,8 +110,18 @@ static inline int64_t oct__trainer_rounds(const struct oct_trainer *trainer) {
 OCT_MUST_CHECK oct_status oct__trainer_set_up(struct oct_trainer *trainer,
                                               const struct oct_config *config);
 
-/* One step of every node, with its round of gossip. */
+/* One step of every node, with its round of gossip, of this run and those side by side with it; how it went in this
+ * one. */
 OCT_MUST_CHECK oct_status oct__trainer_step(struct oct_trainer *trainer);
+
+/* All runs of a group that can, to the last epoch: how each has ended is in its `status`. */
+void oct__trainer_run_all(struct oct__group *group);
+
+/* A run does not go on, for the reason that the thread has; nothing where it is OK. */
+void oct__trainer_end(struct oct_trainer *trainer, oct_status status);
+
+/* How it ended, with the reason for the caller. */
+OCT_MUST_CHECK oct_status oct__trainer_ending(const struct oct_trainer *trainer);
 
 /* Several ranks (together.c). What a step found out is added up: at once where there is one rank, else
  * when they are next together. */

@@ -351,7 +351,7 @@ static void quantizers_of_those_there(void **state) {
     for (int step = 0; step < 6; step++) {
         EXPECT_OK(oct__trainer_step(trainer));
     }
-    const size_t n = trainer->cohort->step_program->n_watches;
+    const size_t n = trainer->cohort->crew->step_program->n_watches;
     int n_told_apart = 0;
     for (int index = 0; index < (int)n; index++) {
         double there = 0.0, all = 0.0;

@@ -161,15 +161,12 @@ static int close_run(void **state) {
 
 static void touching_is_caught(void **state) {
     (void)state;
-    assert_false(run.cohort->train.is_borrowed);
-    void *const places[] = {run.cohort->state[OCT_HOME_PARAM],
-                            run.cohort->state[OCT_HOME_MOMENTUM],
-                            run.cohort->average[OCT_HOME_PARAM],
-                            run.cohort->lanes[0].work,
-                            run.cohort->lanes[0].grad,
-                            run.cohort->lanes[0].scratch,
-                            run.cohort->train.images,
-                            run.cohort->train.lut};
+    assert_false(run.cohort->crew->train.is_borrowed);
+    void *const places[] = {
+        run.cohort->state[OCT_HOME_PARAM],   run.cohort->state[OCT_HOME_MOMENTUM],
+        run.cohort->average[OCT_HOME_PARAM], run.cohort->crew->lanes[0].work,
+        run.cohort->crew->lanes[0].grad,     run.cohort->crew->lanes[0].scratch,
+        run.cohort->crew->train.images,      run.cohort->crew->train.lut};
     for (int after_a_step = 0; after_a_step < 2; after_a_step++) {
         assert_int_equal(touched(touch_nothing, places[0]), NOTHING_HAPPENED);
         for (size_t i = 0; i < OCT_COUNT_OF(places); i++) {
@@ -191,12 +188,12 @@ static void run_over_the_end(void *from) {
     memset(&args, 0, sizeof args);
     args.t[0] = (struct oct__tensor){.at = from, .n = 1, .h = 1, .w = 1, .c = 4096};
     args.t[1] = (struct oct__tensor){.at = too_small, .n = 1, .h = 1, .w = 1, .c = 16};
-    (void)!oct__engine_run(&run.cohort->lanes[0].lane, OCT_OP_RELU, &args);
+    (void)!oct__engine_run(&run.cohort->crew->lanes[0].lane, OCT_OP_RELU, &args);
 }
 
 /* An operation that writes to what it was only lent: the sampled images. */
 static void run_into_its_input(void *images) {
-    struct oct__lane lane = run.cohort->lanes[0].lane;
+    struct oct__lane lane = run.cohort->crew->lanes[0].lane;
     struct oct__args args;
     memset(&args, 0, sizeof args);
     args.t[0] = (struct oct__tensor){.at = images, .n = 1, .h = 1, .w = 1, .c = 16};
@@ -212,7 +209,7 @@ static void operations_are_held_to_their_operands(void **state) {
     EXPECT_OK(fence->alloc(fence, 4096 * sizeof(float), "a", &from));
     EXPECT_OK(fence->alloc(fence, 16 * sizeof(float), "b", &too_small));
     int over = touched(run_over_the_end, from);
-    int into = touched(run_into_its_input, run.cohort->train.images);
+    int into = touched(run_into_its_input, run.cohort->crew->train.images);
     print_message("over the end of its result: %d; into what it may only read: %d\n", over, into);
     assert_int_equal(over, HIT_THE_FENCE);
     assert_int_equal(into, HIT_THE_FENCE);

@@ -60,7 +60,7 @@ static struct oct__inference *infer(struct oct_trainer *trainer, int batch) {
     const struct oct__inference_config config = {
         .engine = trainer->engine,
         .graph = &trainer->graph,
-        .data = &trainer->cohort->train,
+        .data = &trainer->cohort->crew->train,
         .batch = batch,
         .n_threads = trainer->n_threads,
     };
@@ -249,8 +249,8 @@ static void bytes_are_smaller(void **state) {
     const size_t params = oct__row_count(&floats->graph.params) * sizeof(float);
     assert_true(a->weight_bytes >= params);
     assert_true(ratio > 2.5); /* of 4: vectors stay floats, and packing pads channels */
-    assert_int_equal(oct__program_need(floats->cohort->step_program).kept_stride, 0);
-    assert_int_equal(oct__program_need(bytes->cohort->step_program).kept_stride, 0);
+    assert_int_equal(oct__program_need(floats->cohort->crew->step_program).kept_stride, 0);
+    assert_int_equal(oct__program_need(bytes->cohort->crew->step_program).kept_stride, 0);
     oct__inference_destroy(a);
     oct__inference_destroy(b);
     oct_trainer_destroy(floats);

@@ -243,7 +243,7 @@ static void engines_with_their_own_memory(void **state) {
         EXPECT_OK(fence_open(&fence));
         struct run run;
         run_open(&run, fence, &form);
-        assert_non_null(run.cohort->lanes[0].table);
+        assert_non_null(run.cohort->crew->lanes[0].table);
         run_train(&run, &found);
         outcome_compare("behind the fence", &found, &expected);
         run_close(&run);
@@ -269,7 +269,7 @@ static void inference_decodes_what_it_is_asked_for(void **state) {
     struct oct__cohort *cohort = trainer->cohort;
     const struct oct__inference_config how = {.engine = trainer->engine,
                                               .graph = &trainer->graph,
-                                              .data = &cohort->test,
+                                              .data = &cohort->crew->test,
                                               .batch = N,
                                               .n_threads = 2};
     struct oct__inference *inference = NULL;

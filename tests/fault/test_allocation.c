@@ -91,7 +91,7 @@ static oct_status classify(struct attempt *a) {
     const struct oct__inference_config config = {
         .engine = a->trainer->engine,
         .graph = &a->trainer->graph,
-        .data = &a->trainer->cohort->train,
+        .data = &a->trainer->cohort->crew->train,
         .batch = 9,
         .n_threads = a->trainer->n_threads,
     };

@@ -189,7 +189,7 @@ static void open_trial(struct trial *t) {
         .partition = t->partition,
     };
     check(oct__cohort_create(&config, &t->cohort), "cohort");
-    t->bases = t->cohort->lanes[0].bases;
+    t->bases = t->cohort->crew->lanes[0].bases;
     for (int home = 0; home <= OCT_HOME_STAT; home++) {
         t->bases.at[home] = t->cohort->state[home];
         t->bases.stride[home] = t->cohort->stride[home];
@@ -282,13 +282,13 @@ static void compare_inputs(struct trial *t) {
 /* --- running --------------------------------------------------------------------------------- */
 
 static void run(struct trial *t, size_t from, size_t to) {
-    struct oct__lane *lane = &t->cohort->lanes[0].lane;
+    struct oct__lane *lane = &t->cohort->crew->lanes[0].lane;
     lane->learning_rate = t->subject->learning_rate;
-    check(oct__program_run(t->cohort->step_program, lane, &t->bases, from, to, NULL), "step");
+    check(oct__program_run(t->cohort->crew->step_program, lane, &t->bases, from, to, NULL), "step");
 }
 
 static void read_tensor(struct trial *t, int tensor, float *values) {
-    const struct oct__program *program = t->cohort->step_program;
+    const struct oct__program *program = t->cohort->crew->step_program;
     check(t->engine->read(t->engine, values, oct__program_at(program, &t->bases, tensor, 0),
                           oct__tensor_bytes(&program->tensors[tensor].shape)),
           "tensor");
@@ -296,9 +296,9 @@ static void read_tensor(struct trial *t, int tensor, float *values) {
 
 /* Forward; the logits lie where they are until the backward pass begins. Returns the mean loss. */
 static double forward(struct trial *t, int step, float *logits) {
-    const struct oct__program *program = t->cohort->step_program;
+    const struct oct__program *program = t->cohort->crew->step_program;
     const int batch = program->batch;
-    struct oct__pick *picks = t->cohort->lanes[0].picks;
+    struct oct__pick *picks = t->cohort->crew->lanes[0].picks;
     for (int i = 0; i < batch; i++) {
         int row = step % GOLDEN_BATCHES * batch + i;
         picks[i] = (struct oct__pick){.row = row, .label = t->dataset->labels[row]};
@@ -307,7 +307,7 @@ static double forward(struct trial *t, int step, float *logits) {
                            (size_t)batch * sizeof *picks),
           "picks");
     run(t, 0, program->n_forward);
-    float *losses = t->cohort->lanes[0].results;
+    float *losses = t->cohort->crew->lanes[0].results;
     read_tensor(t, program->loss, losses);
     read_tensor(t, program->logits, logits);
     double sum = 0.0;
@@ -318,7 +318,7 @@ static double forward(struct trial *t, int step, float *logits) {
 }
 
 static void take_steps(struct trial *t) {
-    const struct oct__program *program = t->cohort->step_program;
+    const struct oct__program *program = t->cohort->crew->step_program;
     const size_t update = program->n_calls - 1;
     assert_int_equal(program->calls[update].op, OCT_OP_SGD);
     const struct golden_record *losses = golden_find(t->golden, "losses");

@@ -885,8 +885,8 @@ static void test_images_use_the_training_normalization(void **state) {
     print_message("means of channel 0: training %g, test %g\n", (double)trainer->train->mean[0],
                   (double)trainer->test->mean[0]);
     assert_memory_not_equal(train, test, sizeof train);
-    assert_memory_equal(trainer->cohort->train.lut, train, sizeof train);
-    assert_memory_equal(trainer->cohort->test.lut, train, sizeof train);
+    assert_memory_equal(trainer->cohort->crew->train.lut, train, sizeof train);
+    assert_memory_equal(trainer->cohort->crew->test.lut, train, sizeof train);
     oct_trainer_destroy(trainer);
     oct_config_destroy(config);
 }

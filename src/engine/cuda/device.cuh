@@ -31,7 +31,7 @@ static inline cudaStream_t stream_of(const struct oct__lane *lane) {
 }
 
 static inline struct oct__cuda_fault *fault_of(const struct oct__lane *lane) {
-    return ((const struct oct__cuda_engine *)lane->engine)->fault;
+    return ((const struct oct__cuda_engine *)lane->engine)->faults + lane->run;
 }
 
 /* Where kernels find the step and the learning rate, which are there for the launches that follow. */
@@ -42,11 +42,19 @@ static inline const struct oct__cuda_now *now_of(const struct oct__lane *lane) {
 
 /* A stream of random numbers of the launch's nodes in any step. */
 struct chance {
-    struct oct__stream first; /* of its first node; the others' differ in the node alone */
+    struct oct__stream first; /* of its first node; the others' differ in the node alone, */
+    const uint64_t *seeds;    /* … or, of runs side by side, each n_each of them in the seed; NULL: one run */
+    int n_each;
     const struct oct__cuda_now *now;
 
     __device__ struct oct__stream of(int node) const {
         struct oct__stream stream = first;
+        if (seeds) {
+            const uint64_t seed = seeds[node / n_each];
+            stream.key[0] = (uint32_t)seed;
+            stream.key[1] = (uint32_t)(seed >> 32);
+            node %= n_each;
+        }
         stream.counter[1] = now->step;
         stream.counter[2] += (uint32_t)node;
         return stream;
@@ -57,7 +65,8 @@ static inline struct chance chance_of(const struct oct__lane *lane, enum oct__pu
                                       uint32_t layer) {
     oct__cuda_tell_step(lane);
     const struct chance all = {
-        oct__stream(lane->seed, purpose, (uint32_t)lane->first_node, 0, layer),
+        oct__stream(lane->seed, purpose, (uint32_t)lane->first_node, 0, layer), lane->seeds_there,
+        lane->n_each,
         ((const struct oct__cuda_engine *)lane->engine)->now};
     return all;
 }
