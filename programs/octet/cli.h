@@ -336,13 +336,17 @@ void cli_bar_line(char *out, size_t bytes, int width, const char *head, double s
 
 /* --- a training run (training.c, opening.c, summary.c) -------------------------------------- */
 
-/* A run as the command sees it. */
+/* A run as the command sees it: what it is given, and what becomes of it. */
+struct cli_record;
 struct cli_run {
     const struct oct_config *config;
+    struct cli_record *record; /* NULL: not recorded */
+    void *show_context;        /* for the training's `show` */
+    oct_status status;         /* how it ended; OK also when Ctrl-C stopped it */
+    int stopped;               /* by Ctrl-C, before its end */
+    char reason[512];          /* why it failed */
     struct oct_result result;
     struct cli_quantizers quantizers; /* of a run that is traced */
-    int stopped;                      /* by Ctrl-C, before its end */
-    char reason[512];                 /* why it failed */
 };
 
 /* The samples of a run, or of several. Over ranks both are NULL, and each rank's trainer opens what it
@@ -356,19 +360,16 @@ oct_status cli_data_open(struct cli_data *data, const struct cli *cli,
                          const struct oct_config *config);
 void cli_data_close(struct cli_data *data);
 
-/* How a run is carried out. */
-struct cli_record;
+/* How runs are carried out. */
 struct cli_training {
     const struct cli *cli;
     const struct cli_data *data;
-    struct cli_record *record; /* NULL: not recorded */
-    const char *save;          /* file for the model; NULL: not saved */
-    enum oct_model_form form;  /* of that file */
-    int traced;                /* its quantizers are */
-    int opens;                 /* says what it is about to do */
-    oct_progress_fn *show;     /* shows progress; NULL: cli_progress_train does */
-    void *show_context;
-    int is_brief; /* a run that is stopped is not evaluated: it will go on */
+    const char *save;         /* file for the model of a run that is alone; NULL: not saved */
+    enum oct_model_form form; /* of that file */
+    int traced;               /* their quantizers are */
+    int opens;                /* says what the first is about to do */
+    oct_progress_fn *show;    /* shows progress; NULL: cli_progress_train does */
+    int is_brief;             /* a run that is stopped is not evaluated: it will go on */
     int refused; /* set to the exit code of what has been reported already: a database that cannot be
                     used; or else CLI_DONE */
 };
@@ -377,9 +378,10 @@ struct cli_training {
  * its checkpoints. Reports it; returns the exit code. */
 int cli_training_check(const struct cli *cli, const struct oct_config *config);
 
-/* The run, from a trainer's creation to its end. OK also when Ctrl-C stopped it: then it was
- * evaluated as it was (run->stopped). A failure's text is in run->reason. */
-oct_status cli_training_run(struct cli_training *training, struct cli_run *run);
+/* `n` runs side by side, from their trainers' creation to their end; those that Ctrl-C stopped are
+ * evaluated as they were. Returns what kept the trainers from being made, or else OK: how each run ended
+ * is in its `status` and `reason`. */
+oct_status cli_training_run(struct cli_training *training, struct cli_run *runs, int n);
 
 /* All that octet train found out. */
 struct cli_report {
@@ -440,9 +442,9 @@ int cli_record_begin(struct cli_record *record, const struct cli *cli,
 /* From the progress callback; phases other than OCT_PHASE_EPOCH_END are ignored. */
 void cli_record_epoch(struct cli_record *record, const struct oct_progress *progress);
 
-/* After it, however it ended: `result` counts when `status` is OK, oct_last_error otherwise. Closes
- * the database; `number` and `database` stay. */
-void cli_record_end(struct cli_record *record, oct_status status, int stopped,
+/* After it, however it ended, which `run` says; `result` may be NULL. Closes the database; `number` and
+ * `database` stay. */
+void cli_record_end(struct cli_record *record, const struct cli_run *run,
                     const struct oct_result *result);
 
 /* Once the results are printed: says what is missing in the record. Returns the exit code that `code`

@@ -184,29 +184,30 @@ static int run_first(struct cli *cli, struct cli_report *report, const struct cl
     struct cli_training training = {
         .cli = cli,
         .data = data,
-        .record = record,
         .save = report->saved,
         .form = report->form,
         .traced = report->traced,
         .opens = !cli->quiet,
     };
-    oct_status status = cli_training_run(&training, run);
+    run->record = record;
+    (void)cli_training_run(&training, run, 1); /* which run->status says, too */
     const char *folder = oct_config_get(run->config, "checkpoint");
     report->checkpoint = *folder && (run->stopped || run->result.epochs > 0) ? folder : NULL;
     report->number = record->number;
     report->database = record->number > 0 ? record->database.path : NULL;
     report->stopped = run->stopped;
-    if (training.refused != CLI_DONE || status == OCT_OK) {
+    if (training.refused != CLI_DONE || run->status == OCT_OK) {
         return training.refused;
     }
-    return cli_error(cli, cli_exit_of(status), status, "%s", run->reason);
+    return cli_error(cli, cli_exit_of(run->status), run->status, "%s", run->reason);
 }
 
 /* The one it is compared with; a failure is kept for the report. */
 static void run_second(const struct cli *cli, struct cli_report *report,
                        const struct cli_data *data) {
     struct cli_training training = {.cli = cli, .data = data};
-    report->failure = cli_training_run(&training, &report->second);
+    (void)cli_training_run(&training, &report->second, 1);
+    report->failure = report->second.status;
     report->stopped = report->second.stopped;
 }
 

@@ -459,13 +459,11 @@ static void keep_result(struct paper_cell *cell, const struct oct_result *result
 int paper_cell_run(struct paper_cell *cell, const struct cli *cli, const struct cli_data *data,
                    oct_progress_fn *show, void *context) {
     struct cli_record record = {.runs = NULL};
-    struct cli_run run = {.config = cell->config};
+    struct cli_run run = {.config = cell->config, .record = &record, .show_context = context};
     struct cli_training training = {
         .cli = cli,
         .data = data,
-        .record = &record,
         .show = show,
-        .show_context = context,
         .is_brief = 1,
     };
     cell->state = PAPER_RUNNING;
@@ -473,7 +471,8 @@ int paper_cell_run(struct paper_cell *cell, const struct cli *cli, const struct 
     if (status != OCT_OK) {
         snprintf(run.reason, sizeof run.reason, "%s", oct_last_error());
     } else {
-        status = cli_training_run(&training, &run);
+        (void)cli_training_run(&training, &run, 1);
+        status = run.status;
     }
     cell->run = record.number;
     if (training.refused != CLI_DONE) {

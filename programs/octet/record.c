@@ -88,19 +88,19 @@ void cli_record_epoch(struct cli_record *record, const struct oct_progress *prog
     }
 }
 
-void cli_record_end(struct cli_record *record, oct_status status, int stopped,
+void cli_record_end(struct cli_record *record, const struct cli_run *run,
                     const struct oct_result *result) {
     if (!record->runs) {
         return;
     }
     char outcome[640];
-    if (status == OCT_OK) {
-        snprintf(outcome, sizeof outcome, "%s", stopped ? "stopped" : "done");
+    if (run->status == OCT_OK) {
+        snprintf(outcome, sizeof outcome, "%s", run->stopped ? "stopped" : "done");
     } else {
-        snprintf(outcome, sizeof outcome, "%s: %s", oct_status_name(status), oct_last_error());
+        snprintf(outcome, sizeof outcome, "%s: %s", oct_status_name(run->status), run->reason);
     }
     record->failure = oct_runs_end(record->runs, record->number, outcome,
-                                   status == OCT_OK ? result : NULL, record->trainer);
+                                   run->status == OCT_OK ? result : NULL, record->trainer);
     if (record->failure != OCT_OK) {
         snprintf(record->reason, sizeof record->reason, "%s", oct_last_error());
     }

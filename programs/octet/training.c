@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* training.c - one training run as the commands do it: data, trainer, record, progress, result.
+/* training.c - training runs as the commands do them: data, trainer, record, progress, result.
  *
- * octet train does one or two of these, octet paper many. What is shown while it runs and what is
- * said about it afterwards is theirs.
+ * octet train does one, or two in turn; octet paper many, of which some go side by side. What is
+ * shown while they run and what is said about them afterwards is theirs.
  */
 #include "cli.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -86,10 +87,11 @@ void cli_data_close(struct cli_data *data) {
 
 /* --- during ---------------------------------------------------------------------------------- */
 
-/* What the callback needs to know: Ctrl-C counts while training, not while the result of what was
- * learned is being evaluated. */
+/* What the callback of a run needs to know: Ctrl-C counts while training, not while the result of
+ * what was learned is being evaluated. */
 struct watch {
     const struct cli_training *training;
+    struct cli_run *run;
     const struct oct_trainer *trainer;
     struct cli_quantizers *quantizers; /* NULL: not traced */
     int may_stop;
@@ -105,12 +107,12 @@ static int watch_progress(const struct oct_progress *progress, void *context) {
         cli_quantizers_read(watch->quantizers, watch->trainer);
     }
     if (training->show) {
-        (void)training->show(progress, training->show_context);
+        (void)training->show(progress, watch->run->show_context);
     } else if (!stops || ended) {
         cli_progress_train(progress, watch->quantizers);
     }
-    if (training->record) {
-        cli_record_epoch(training->record, progress);
+    if (watch->run->record) {
+        cli_record_epoch(watch->run->record, progress);
     }
     if (stops && !watch->said && !training->is_brief) {
         cli_progress_say("stopping after this step; once more ends it at once");
@@ -128,69 +130,137 @@ static void note(const struct cli_training *training, const char *text) {
     }
 }
 
-/* Trains and evaluates; an interrupted run is evaluated as it is, and is no failure. */
-static oct_status train_once(struct cli_run *run, struct oct_trainer *trainer,
-                             struct watch *watch) {
-    const struct cli_training *training = watch->training;
-    cli_progress_nodes(cli_nodes(run->config));
-    if (watch->quantizers) {
-        oct_trainer_watch(trainer);
+static void end_run(struct cli_run *run, oct_status status, const char *reason) {
+    run->status = status;
+    snprintf(run->reason, sizeof run->reason, "%s", status == OCT_OK ? "" : reason);
+}
+
+/* --- runs side by side ------------------------------------------------------------------------ */
+
+/* As the library takes them; each array has `n`. */
+struct side_by_side {
+    struct cli_run *runs;
+    struct watch *watches;
+    const struct oct_config **configs;
+    struct oct_hooks *hooks;
+    struct oct_trainer **trainers;
+    struct oct_ending *endings;
+    int n;
+};
+
+static void open_sides(struct side_by_side *sides, const struct cli_training *training,
+                       struct cli_run *runs, int n) {
+    const size_t count = (size_t)n;
+    *sides = (struct side_by_side){
+        .runs = runs,
+        .watches = cli_alloc(count * sizeof *sides->watches),
+        .configs = cli_alloc(count * sizeof(const struct oct_config *)),
+        .hooks = cli_alloc(count * sizeof *sides->hooks),
+        .trainers = cli_alloc(count * sizeof(struct oct_trainer *)),
+        .endings = cli_alloc(count * sizeof *sides->endings),
+        .n = n,
+    };
+    for (int i = 0; i < n; i++) {
+        sides->watches[i] =
+            (struct watch){.training = training,
+                           .run = &runs[i],
+                           .quantizers = training->traced ? &runs[i].quantizers : NULL};
+        sides->configs[i] = runs[i].config;
+        sides->hooks[i] = (struct oct_hooks){.progress = watch_progress,
+                                             .progress_context = &sides->watches[i],
+                                             .train = training->data->train,
+                                             .test = training->data->test,
+                                             .data_folder = training->data->folder};
     }
-    watch->may_stop = 1;
-    oct_status status = oct_trainer_run(trainer);
-    watch->may_stop = 0;
-    run->stopped = status == OCT_STATUS_CANCELLED;
-    if (run->stopped && training->is_brief) {
-        return OCT_OK;
+}
+
+static void close_sides(struct side_by_side *sides) {
+    free(sides->watches);
+    free(sides->configs);
+    free(sides->hooks);
+    free(sides->trainers);
+    free(sides->endings);
+}
+
+/* All are put on record, or none is trained. */
+static int begin_records(const struct side_by_side *sides, const struct cli *cli) {
+    const struct cli_run nothing_done = {.stopped = 1};
+    int code = CLI_DONE;
+    for (int i = 0; i < sides->n && code == CLI_DONE; i++) {
+        struct cli_run *run = &sides->runs[i];
+        code = run->record ? cli_record_begin(run->record, cli, run->config, sides->trainers[i])
+                           : CLI_DONE;
+        for (int k = 0; code != CLI_DONE && k < i; k++) {
+            cli_record_end(sides->runs[k].record, &nothing_done, NULL);
+        }
     }
-    if (status == OCT_OK || run->stopped) {
+    return code;
+}
+
+static void let_stop(const struct side_by_side *sides, int may_stop) {
+    for (int i = 0; i < sides->n; i++) {
+        sides->watches[i].may_stop = may_stop;
+    }
+}
+
+static void train(const struct side_by_side *sides, const struct cli_training *training) {
+    cli_progress_nodes(cli_nodes(sides->configs[0]));
+    for (int i = 0; i < sides->n; i++) {
+        sides->watches[i].trainer = sides->trainers[i];
+        if (training->traced) {
+            oct_trainer_watch(sides->trainers[i]);
+        }
+    }
+    let_stop(sides, 1);
+    oct_status status = oct_trainers_run(sides->trainers, sides->n, sides->endings);
+    let_stop(sides, 0);
+    (void)status; /* the first of the endings that is not OK */
+}
+
+/* What a run that was trained came to. An interrupted one is evaluated as it is: no failure. */
+static void evaluate(const struct cli_training *training, struct cli_run *run,
+                     struct oct_trainer *trainer, const struct oct_ending *ending) {
+    run->stopped = ending->status == OCT_STATUS_CANCELLED;
+    end_run(run, run->stopped ? OCT_OK : ending->status, ending->reason);
+    const int has_result = run->status == OCT_OK && !(run->stopped && training->is_brief);
+    if (has_result) {
         note(training, "evaluating");
-        status = oct_trainer_result(trainer, &run->result);
+        oct_status status = oct_trainer_result(trainer, &run->result);
+        if (status == OCT_OK && training->save) {
+            status = oct_trainer_save_as(trainer, training->save, training->form);
+        }
+        end_run(run, status, oct_last_error());
     }
-    if (status == OCT_OK && training->save) {
-        status = oct_trainer_save_as(trainer, training->save, training->form);
+    if (run->record) {
+        cli_record_end(run->record, run, has_result ? &run->result : NULL);
     }
     note(training, NULL);
-    return status;
 }
 
-static oct_status note_failure(struct cli_run *run, oct_status status) {
-    if (status != OCT_OK) {
-        snprintf(run->reason, sizeof run->reason, "%s", oct_last_error());
-    }
-    return status;
-}
-
-oct_status cli_training_run(struct cli_training *training, struct cli_run *run) {
-    struct watch watch = {.training = training,
-                          .quantizers = training->traced ? &run->quantizers : NULL};
-    const struct oct_hooks hooks = {.progress = watch_progress,
-                                    .progress_context = &watch,
-                                    .train = training->data->train,
-                                    .test = training->data->test,
-                                    .data_folder = training->data->folder};
-    struct oct_trainer *trainer;
+oct_status cli_training_run(struct cli_training *training, struct cli_run *runs, int n) {
+    struct side_by_side sides;
     training->refused = CLI_DONE;
-    oct_status status = note_failure(run, oct_trainer_create(run->config, &hooks, &trainer));
-    if (status != OCT_OK) {
-        return status;
+    open_sides(&sides, training, runs, n);
+    oct_status status = oct_trainers_create(sides.configs, sides.hooks, n, sides.trainers);
+    for (int i = 0; i < n; i++) {
+        end_run(&runs[i], status, oct_last_error());
     }
-    watch.trainer = trainer;
-    if (training->record) {
-        training->refused = cli_record_begin(training->record, training->cli, run->config, trainer);
+    if (status == OCT_OK) {
+        training->refused = begin_records(&sides, training->cli);
     }
-    if (training->refused == CLI_DONE) {
+    if (status == OCT_OK && training->refused == CLI_DONE) {
         note(training, NULL);
         if (training->opens) {
-            cli_opening_print(run->config, oct_trainer_data(trainer, OCT_SPLIT_TRAIN));
+            cli_opening_print(runs->config, oct_trainer_data(sides.trainers[0], OCT_SPLIT_TRAIN));
         }
-        status = note_failure(run, train_once(run, trainer, &watch));
-        if (training->record) {
-            const int has_result = !(run->stopped && training->is_brief);
-            cli_record_end(training->record, status, run->stopped,
-                           has_result ? &run->result : NULL);
+        train(&sides, training);
+        for (int i = 0; i < n; i++) {
+            evaluate(training, &runs[i], sides.trainers[i], &sides.endings[i]);
         }
     }
-    oct_trainer_destroy(trainer);
+    for (int i = 0; i < n && status == OCT_OK; i++) {
+        oct_trainer_destroy(sides.trainers[i]);
+    }
+    close_sides(&sides);
     return status;
 }
