@@ -32,6 +32,16 @@ static const struct oct_option own[] = {
      .fallback = "full",
      .summary = "the paper's settings, or a reduction that ends in minutes",
      .group = "Table"},
+    {.name = "at-once",
+     .placeholder = "N",
+     .summary =
+         "train up to so many cells side by side, in one cohort: what a GPU wants, and sooner "
+         "done than one after the other",
+     .fallback = "1",
+     .group = "Table",
+     .type = OCT_OPTION_INT,
+     .least = 1,
+     .most = PAPER_AT_ONCE},
     {.name = "again", .summary = "run cells again that are on record as done", .group = "Table"},
     {.name = "dry-run", .summary = "only say what would be run", .group = "Table"},
     {.name = "svg", .placeholder = "FILE", .summary = "draw a figure", .group = "Output"},
@@ -60,11 +70,21 @@ static const struct cli_example examples[] = {
     {"paper table2 --scale short --rows 1-8", "the first block of table 2, in minutes"},
     {"paper table2 --rows 1,5 --columns choco-fp32,choco-int8", "four runs as the paper did them"},
     {"paper table2 --rows 1-8 --seeds 1-3", "mean and deviation over three seeds"},
+    {"paper table2 --rows 1-8 --engine cuda --at-once 8", "eight cells side by side on a GPU"},
     {"paper table2 --scale short --json >table2.json", "for a program to read"},
     {"paper fig1 --scale short --svg fig1.svg", "test error over time with five norms"},
     {"paper fig2 --svg fig2.svg", "which node holds which classes"},
     {NULL, NULL},
 };
+
+int paper_is_given(const struct cli *cli, const char *name) {
+    for (int i = 0; own[i].name; i++) {
+        if (strcmp(own[i].name, name) == 0) {
+            return cli->own[i] != NULL;
+        }
+    }
+    return 0;
+}
 
 /* --- the list --------------------------------------------------------------------------------- */
 
@@ -148,11 +168,14 @@ static void list_row(struct cli_table *table, const struct paper_csv *index, int
 
 /* The list has no cells to choose from. */
 static int refuse_without_name(const struct cli *cli) {
-    static const char *const names[] = {"rows", "columns", "seeds", "again", "dry-run"};
-    for (size_t i = 0; i < CLI_COUNT_OF(names); i++) {
-        if (cli_own(cli, names[i])) {
-            return cli_usage(cli, "--%s needs a table, as in octet paper table2 --%s%s", names[i],
-                             names[i], i < 3 ? " LIST" : "");
+    static const struct {
+        const char *name, *value;
+    } needs[] = {{"rows", " LIST"}, {"columns", " LIST"}, {"seeds", " LIST"},
+                 {"at-once", " 8"}, {"again", ""},        {"dry-run", ""}};
+    for (size_t i = 0; i < CLI_COUNT_OF(needs); i++) {
+        if (paper_is_given(cli, needs[i].name)) {
+            return cli_usage(cli, "--%s needs a table, as in octet paper table2 --%s%s",
+                             needs[i].name, needs[i].name, needs[i].value);
         }
     }
     return CLI_DONE;
@@ -306,38 +329,107 @@ static int look_again(struct paper_table *table, const struct cli *cli,
     return status == OCT_OK ? CLI_DONE : cli_fail(cli, status);
 }
 
-/* Takes the cell and runs it, unless another process has done so, or is at it. */
-static int run_cell(struct paper_table *table, const struct cli *cli, const struct library *library,
-                    struct paper_screen *screen, int row, int column, int seed) {
-    struct paper_cell *cell = paper_cell_at(table, row, column, seed);
-    if (!paper_cell_take(cell)) {
-        cell->state = PAPER_BUSY;
-        paper_screen_busy(cell);
-        return CLI_DONE;
+/* The cell at `index`: one seed after the other, so that the first table is whole soon. */
+static struct paper_cell *cell_in_turn(const struct paper_table *table, int index) {
+    const int n_places = table->n_rows * table->n_columns, place = index % n_places;
+    return paper_cell_at(table, place / table->n_columns, place % table->n_columns,
+                         index / n_places);
+}
+
+/* Whether the cell may run beside `first`. One that goes on stands after another step than one that
+ * begins. */
+static int goes_beside(const struct paper_cell *first, const struct paper_cell *cell) {
+    return cell->state == PAPER_WAITING && cell->at_most == first->at_most &&
+           cell->is_begun == first->is_begun &&
+           oct_config_fits(first->config, cell->config) == OCT_OK;
+}
+
+/* Takes the next cell that waits and as many as may run beside it; what another process is at is left
+ * to that one. Returns 0 when none waits. */
+static int take_cells(struct paper_table *table, struct paper_group *group) {
+    const struct paper_cell *first = NULL;
+    group->n = 0;
+    for (int i = 0; i < table->n_cells && (!first || group->n < first->at_most); i++) {
+        struct paper_cell *cell = cell_in_turn(table, i);
+        if (first ? !goes_beside(first, cell) : cell->state != PAPER_WAITING) {
+            continue;
+        }
+        if (!paper_cell_take(cell)) {
+            cell->state = PAPER_BUSY;
+            paper_screen_busy(cell);
+            continue;
+        }
+        first = first ? first : cell;
+        group->running[group->n++].cell = cell;
     }
-    int code = look_again(table, cli, screen);
-    if (code == CLI_DONE && cell->state == PAPER_WAITING) {
-        paper_screen_cell(screen, row, column, seed);
-        code =
-            paper_cell_run(cell, cli, library_find(library, oct_config_get(cell->config, "data")),
-                           paper_screen_show, screen);
+    return group->n > 0;
+}
+
+/* Those that another process had not done before they were taken; the rest is left. */
+static void keep_waiting(struct paper_group *group) {
+    const int n_taken = group->n;
+    group->n = 0;
+    for (int i = 0; i < n_taken; i++) {
+        struct paper_cell *cell = group->running[i].cell;
+        if (group->n > 0 ? goes_beside(group->running[0].cell, cell)
+                         : cell->state == PAPER_WAITING) {
+            group->running[group->n++].cell = cell;
+        } else {
+            paper_cell_leave(cell);
+        }
+    }
+}
+
+/* Cells that do not go side by side. Where there is no room for them half as many may, of all cells like
+ * them; or else each is tried alone, which shows the one that cannot be run. */
+static void part(const struct paper_table *table, const struct paper_group *group,
+                 oct_status reason) {
+    const struct paper_cell *first = group->running[0].cell;
+    const int at_most = reason == OCT_STATUS_NO_MEMORY ? group->n / 2 : 1;
+    cli_progress_say("%d cells at once: %s: %s; going on with %s", group->n,
+                     oct_status_name(reason), oct_last_error(),
+                     at_most > 1 ? "half as many" : "one at a time");
+    if (reason == OCT_STATUS_NO_MEMORY) {
+        for (int i = 0; i < table->n_cells; i++) {
+            struct paper_cell *cell = &table->cells[i];
+            if (cell->state == PAPER_WAITING && cell->at_most > at_most &&
+                oct_config_fits(first->config, cell->config) == OCT_OK) {
+                cell->at_most = at_most;
+            }
+        }
+    }
+    for (int i = 0; i < group->n; i++) {
+        group->running[i].cell->at_most = at_most;
+    }
+}
+
+/* Runs cells that were taken, unless another process has done so before, and leaves them. */
+static int run_group(struct paper_group *group, struct paper_screen *screen, const struct cli *cli,
+                     const struct library *library) {
+    int code = look_again(screen->table, cli, screen);
+    keep_waiting(group);
+    if (code == CLI_DONE && group->n > 0) {
+        const char *data = oct_config_get(group->running[0].cell->config, "data");
+        oct_status apart;
+        paper_screen_group(screen, group);
+        code = paper_cells_run(group, cli, library_find(library, data), &apart);
+        if (apart != OCT_OK) {
+            part(screen->table, group, apart);
+        }
         paper_screen_ended(screen);
     }
-    paper_cell_leave(cell);
+    for (int i = 0; i < group->n; i++) {
+        paper_cell_leave(group->running[i].cell);
+    }
     return code;
 }
 
-/* One seed after the other, so that the first table is whole soon. */
-static int run_waiting(struct paper_table *table, const struct cli *cli,
-                       const struct library *library, struct paper_screen *screen) {
-    const int n_places = table->n_rows * table->n_columns;
+static int run_waiting(struct paper_screen *screen, const struct cli *cli,
+                       const struct library *library) {
+    struct paper_group group;
     int code = CLI_DONE;
-    for (int i = 0; i < table->n_cells && code == CLI_DONE && !cli_interrupted(); i++) {
-        const int row = i % n_places / table->n_columns, column = i % table->n_columns;
-        const int seed = i / n_places;
-        if (paper_cell_at(table, row, column, seed)->state == PAPER_WAITING) {
-            code = run_cell(table, cli, library, screen, row, column, seed);
-        }
+    while (code == CLI_DONE && !cli_interrupted() && take_cells(screen->table, &group)) {
+        code = run_group(&group, screen, cli, library);
     }
     return code;
 }
@@ -351,14 +443,17 @@ static int run_cells(struct paper_table *table, const struct cli *cli,
     const int can_tell = cli_database(cli->config, &database) && !cli_own(cli, "again");
     struct paper_screen screen;
     paper_screen_begin(&screen, table);
-    int code = run_waiting(table, cli, library, &screen);
+    for (int i = 0; i < table->n_cells; i++) {
+        table->cells[i].at_most = (int)cli_own_number(cli, "at-once");
+    }
+    int code = run_waiting(&screen, cli, library);
     int n_busy = count(table, PAPER_BUSY), n_before = n_busy + 1;
     while (can_tell && n_busy > 0 && n_busy < n_before && code == CLI_DONE && !cli_interrupted()) {
         for (int i = 0; i < table->n_cells; i++) {
             struct paper_cell *cell = &table->cells[i];
             cell->state = cell->state == PAPER_BUSY ? PAPER_WAITING : cell->state;
         }
-        code = run_waiting(table, cli, library, &screen);
+        code = run_waiting(&screen, cli, library);
         n_before = n_busy;
         n_busy = count(table, PAPER_BUSY);
     }

@@ -64,6 +64,8 @@ struct paper_cell {
     int is_taken;      /* it was on record, and was not run now */
     int is_begun;      /* a checkpoint of it waits */
     int is_unrecorded; /* it was run, and its record is not complete, which has been reported */
+    int at_most;       /* cells at once that it may be one of */
+    double share;      /* of it that is done, 0 to 1, while it runs */
     double paper;      /* the published number; NAN: there is none */
     char label[96];    /* "table2/short/r5/choco-int8", with a seed other than 1 "…-seed2" */
     int n_base;        /* bytes of the label without the seed */
@@ -179,10 +181,27 @@ oct_status paper_cells_recall(struct paper_table *table, const struct cli *cli, 
 int paper_cell_take(struct paper_cell *cell);
 void paper_cell_leave(struct paper_cell *cell);
 
-/* Runs a cell that was taken; `show` hears of progress. Returns CLI_DONE also when the cell failed or was stopped,
- * which its state says; another exit code when nothing more can be run. */
-int paper_cell_run(struct paper_cell *cell, const struct cli *cli, const struct cli_data *data,
-                   oct_progress_fn *show, void *context);
+/* The most cells that run side by side. */
+#define PAPER_AT_ONCE 256
+
+/* Cells that run side by side, and what each has last told. */
+struct paper_group {
+    struct paper_running {
+        struct paper_screen *screen;
+        struct paper_cell *cell;
+        struct oct_progress last; /* n_steps 0: nothing yet */
+    } running[PAPER_AT_ONCE];
+    int n;
+};
+
+/* Runs cells that were taken; paper_screen_show hears of their progress. Returns CLI_DONE also when some
+ * failed or were stopped, which their states say; another exit code when nothing more can be run. `*apart`
+ * is OK, or why several do not go side by side (oct_last_error): then all wait again. */
+int paper_cells_run(struct paper_group *group, const struct cli *cli, const struct cli_data *data,
+                    oct_status *apart);
+
+/* Whether that option of the command was given, rather than left to its default (cmd_paper.c). */
+int paper_is_given(const struct cli *cli, const char *name);
 
 /* --- time (paper_time.c) ---------------------------------------------------------------------- */
 
@@ -202,10 +221,9 @@ struct paper_lines {
 
 void paper_lines_fini(struct paper_lines *lines);
 
-/* The table in lines of at most `width` columns, in the styles of `stream`. `running` is the cell
- * that is under way, `share` of it done; NULL: none. */
+/* The table in lines of at most `width` columns, in the styles of `stream`. */
 void paper_lines_table(struct paper_lines *lines, const struct paper_table *table, FILE *stream,
-                       int width, const struct paper_cell *running, double share);
+                       int width);
 
 /* What 8 bits cost, ours and the paper's, line by line; nothing where no row has both. */
 void paper_lines_cost(struct paper_lines *lines, const struct paper_table *table, FILE *stream,
@@ -221,20 +239,21 @@ void paper_print(const struct paper_table *table);
 
 struct paper_screen {
     struct paper_table *table;
-    struct paper_cell *cell;              /* the one that runs */
-    int row, column, seed;                /* of the table */
+    const struct paper_group *group;      /* the cells that run */
     int n_cells, n_ended;                 /* of those that are run now */
     double begun, said;                   /* times */
-    double expected_ended, expected_left; /* without the one that runs, as in rates.csv */
+    double expected_ended, expected_left; /* without those that run, as in rates.csv */
     double taken;                         /* seconds that the ended ones took */
 };
 
 void paper_screen_begin(struct paper_screen *screen, struct paper_table *table);
 void paper_screen_count(struct paper_screen *screen); /* those that wait, again */
-void paper_screen_cell(struct paper_screen *screen, int row, int column, int seed);
-int paper_screen_show(const struct oct_progress *progress, void *context);
+void paper_screen_group(struct paper_screen *screen, struct paper_group *group); /* they begin */
 void paper_screen_ended(struct paper_screen *screen);
 void paper_screen_busy(const struct paper_cell *cell); /* it is left to another process */
+
+/* For paper_cells_run: the context is a struct paper_running. */
+int paper_screen_show(const struct oct_progress *progress, void *context);
 
 /* --- files and objects (paper_export.c) ------------------------------------------------------- */
 

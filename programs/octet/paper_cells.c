@@ -435,8 +435,9 @@ static oct_status prepare(struct paper_cell *cell) {
         remove_folder(cell->folder, 1);
     }
     oct_status status = oct_config_set(cell->config, "checkpoint", cell->folder);
-    if (status == OCT_OK && cell->is_begun) {
-        status = oct_config_set(cell->config, "resume", cell->folder);
+    const int has_gone_on = *oct_config_get(cell->config, "resume") != '\0';
+    if (status == OCT_OK && (cell->is_begun || has_gone_on)) {
+        status = oct_config_set(cell->config, "resume", cell->is_begun ? cell->folder : "");
     }
     return status;
 }
@@ -456,45 +457,69 @@ static void keep_result(struct paper_cell *cell, const struct oct_result *result
     };
 }
 
-int paper_cell_run(struct paper_cell *cell, const struct cli *cli, const struct cli_data *data,
-                   oct_progress_fn *show, void *context) {
-    struct cli_record record = {.runs = NULL};
-    struct cli_run run = {.config = cell->config, .record = &record, .show_context = context};
-    struct cli_training training = {
-        .cli = cli,
-        .data = data,
-        .show = show,
-        .is_brief = 1,
-    };
-    cell->state = PAPER_RUNNING;
-    oct_status status = prepare(cell);
+/* What the run came to, as the cell's state, and what its folder keeps. */
+static void end_cell(struct paper_cell *cell, const struct cli *cli, const struct cli_run *run) {
+    const struct cli_record *record = run->record;
+    const oct_status status = run->status;
+    cell->run = record->number;
     if (status != OCT_OK) {
-        snprintf(run.reason, sizeof run.reason, "%s", oct_last_error());
-    } else {
-        (void)cli_training_run(&training, &run, 1);
-        status = run.status;
-    }
-    cell->run = record.number;
-    if (training.refused != CLI_DONE) {
-        cell->state = PAPER_WAITING;
-    } else if (status != OCT_OK) {
         cell->state = PAPER_FAILED;
         snprintf(cell->reason, sizeof cell->reason, "%s: %.460s", oct_status_name(status),
-                 run.reason);
-    } else if (run.stopped) {
+                 run->reason);
+    } else if (run->stopped) {
         cell->state = PAPER_STOPPED;
     } else {
         cell->state = PAPER_DONE;
-        keep_result(cell, &run.result);
+        keep_result(cell, &run->result);
     }
-    cell->is_unrecorded = cli_record_check(&record, cli, CLI_DONE) != CLI_DONE;
+    cell->is_unrecorded = cli_record_check(record, cli, CLI_DONE) != CLI_DONE;
     /* What failed would fail again, but for want of room; and what is not on record can be brought
      * there out of its checkpoint. */
     const int has_ended =
         cell->state == PAPER_DONE ||
         (cell->state == PAPER_FAILED && status != OCT_STATUS_IO && status != OCT_STATUS_NO_MEMORY);
-    if (cell->folder[0] && has_ended && record.failure == OCT_OK) {
+    if (cell->folder[0] && has_ended && record->failure == OCT_OK) {
         remove_folder(cell->folder, 1);
     }
+}
+
+static oct_status prepare_all(const struct paper_group *group) {
+    oct_status status = OCT_OK;
+    for (int i = 0; i < group->n && status == OCT_OK; i++) {
+        status = prepare(group->running[i].cell);
+    }
+    return status;
+}
+
+int paper_cells_run(struct paper_group *group, const struct cli *cli, const struct cli_data *data,
+                    oct_status *apart) {
+    const size_t n = (size_t)group->n;
+    struct cli_run *runs = cli_alloc(n * sizeof *runs);
+    struct cli_record *records = cli_alloc(n * sizeof *records);
+    struct cli_training training = {
+        .cli = cli, .data = data, .show = paper_screen_show, .is_brief = 1};
+    memset(records, 0, n * sizeof *records);
+    for (size_t i = 0; i < n; i++) {
+        runs[i] = (struct cli_run){.config = group->running[i].cell->config,
+                                   .record = &records[i],
+                                   .show_context = &group->running[i]};
+    }
+    oct_status status = prepare_all(group);
+    if (status != OCT_OK) {
+        runs->status = status;
+        snprintf(runs->reason, sizeof runs->reason, "%s", oct_last_error());
+    } else {
+        status = cli_training_run(&training, runs, group->n);
+    }
+    *apart = n > 1 ? status : OCT_OK;
+    for (size_t i = 0; i < n; i++) {
+        if (training.refused != CLI_DONE || *apart != OCT_OK) {
+            group->running[i].cell->state = PAPER_WAITING;
+        } else {
+            end_cell(group->running[i].cell, cli, &runs[i]);
+        }
+    }
+    free(records);
+    free(runs);
     return training.refused;
 }

@@ -48,9 +48,9 @@ static int page_close(struct page *page, const struct cli *cli) {
 /* Figures have rows but no columns, and are not run. */
 static int refuse_table_options(const struct paper_table *table, const struct cli *cli) {
     static const char *const names[] = {"rows",    "columns", "seeds", "again",
-                                        "dry-run", "md",      "csv"};
+                                        "at-once", "dry-run", "md",    "csv"};
     for (size_t i = 0; i < CLI_COUNT_OF(names); i++) {
-        if (cli_own(cli, names[i])) {
+        if (paper_is_given(cli, names[i])) {
             return cli_usage(cli, "--%s is for tables; %s is a figure that needs no runs", names[i],
                              table->name);
         }

@@ -2,8 +2,11 @@
 /* paper_screen.c - the table while it fills up.
  *
  * On a terminal: as much of the table as fits, finished cells in place, and below it two lines about
- * the cell that runs and the table. In a pipe: a line when a cell begins, one now and then while it
+ * the cells that run and the table. In a pipe: a line when a cell begins, one now and then while it
  * runs, and one when it has ended.
+ *
+ * Cells that run side by side are spoken of as one: losses and accuracies are means, samples/s and
+ * bytes sums.
  */
 #include "paper.h"
 
@@ -38,42 +41,110 @@ void paper_screen_count(struct paper_screen *screen) {
     }
 }
 
-/* --- the two lines ---------------------------------------------------------------------------- */
+/* --- what cells side by side come to together ------------------------------------------------- */
 
-/* How far the cell is: all epochs, then the final rounds and the tests. */
+/* How far a cell is: all epochs, then the final rounds and the tests. */
 static double share_of(const struct oct_progress *p) {
-    if (!p || p->n_steps <= 0) {
+    if (p->n_steps <= 0) {
         return 0;
     }
     const double share = (double)p->step / (double)p->n_steps;
     return share < 1 ? share : 1;
 }
 
-/* Seconds until the whole table is done: this cell's, and for the others what is expected of them,
- * corrected by how those until now have kept to it. */
+static double mean_share(const struct paper_group *group) {
+    double sum = 0;
+    for (int i = 0; i < group->n; i++) {
+        sum += group->running[i].cell->share;
+    }
+    return sum / group->n;
+}
+
+static double expected_of(const struct paper_group *group) {
+    double sum = 0;
+    for (int i = 0; i < group->n; i++) {
+        sum += group->running[i].cell->expected_s;
+    }
+    return sum;
+}
+
+/* What one cell has just told, with those beside it. One that lags behind has failed, which is said at
+ * the end, and counts no more. */
+static struct oct_progress together(const struct paper_group *group, const struct oct_progress *p) {
+    struct oct_progress sum = *p;
+    int n = 0;
+    sum.loss = sum.accuracy = sum.consensus_distance = sum.samples_per_s = 0;
+    sum.bytes_sent = 0;
+    for (int i = 0; i < group->n; i++) {
+        const struct oct_progress *one = &group->running[i].last;
+        if (one->n_steps <= 0 || one->step + 1 < p->step) {
+            continue;
+        }
+        n++;
+        sum.loss += one->loss;
+        sum.accuracy += one->accuracy;
+        sum.consensus_distance += one->consensus_distance;
+        sum.samples_per_s += one->samples_per_s;
+        sum.bytes_sent += one->bytes_sent;
+        sum.seconds_left =
+            one->seconds_left > sum.seconds_left ? one->seconds_left : sum.seconds_left;
+    }
+    sum.loss /= n; /* the one that has just told is among them */
+    sum.accuracy /= n;
+    sum.consensus_distance /= n;
+    return sum;
+}
+
+/* "r1 choco-int8 and 7 more", where `first` is "r1 choco-int8" */
+static void name_group(const struct paper_group *group, const char *first, char *out,
+                       size_t bytes) {
+    if (group->n > 1) {
+        snprintf(out, bytes, "%s and %d more", first, group->n - 1);
+    } else {
+        snprintf(out, bytes, "%s", first);
+    }
+}
+
+/* --- the two lines ---------------------------------------------------------------------------- */
+
+/* Seconds until the whole table is done: those of the cells that run, and for the others what is
+ * expected of them, corrected by how those until now have kept to it. */
 static double table_left(const struct paper_screen *screen, const struct oct_progress *p) {
-    const double here = p->seconds + p->seconds_left;
+    const double here = p->seconds + p->seconds_left, expected = expected_of(screen->group);
     double scale = NAN;
     if (screen->expected_ended > 0) {
         scale = screen->taken / screen->expected_ended;
-    } else if (screen->cell->expected_s > 0 && isfinite(here) && p->step > 0) {
-        scale = here / screen->cell->expected_s;
+    } else if (expected > 0 && isfinite(here) && p->step > 0) {
+        scale = here / expected;
     }
     return screen->expected_left > 0 ? p->seconds_left + screen->expected_left * scale
                                      : p->seconds_left;
 }
 
+/* Where in the table the cell is. */
+struct place {
+    int row, column, seed;
+};
+
+static struct place place_of(const struct paper_table *table, const struct paper_cell *cell) {
+    const int index = (int)(cell - table->cells), at = index / table->n_seeds;
+    return (struct place){at / table->n_columns, at % table->n_columns, index % table->n_seeds};
+}
+
 static void cell_line(const struct paper_screen *screen, const struct oct_progress *p, int width,
                       char *out, size_t bytes) {
-    char head[128], loss[48], accuracy[48], consensus[48], left[48];
+    char head[160], loss[48], accuracy[48], consensus[48], left[48];
     const char *tail[] = {loss, accuracy, left, consensus};
     const struct paper_table *table = screen->table;
-    char where[64], seed[32] = "";
+    const struct paper_cell *first = screen->group->running[0].cell;
+    const struct place place = place_of(table, first);
+    char one[80], where[112], seed[32] = "";
     if (table->n_seeds > 1) {
-        snprintf(seed, sizeof seed, " seed %lld", table->seeds[screen->seed]);
+        snprintf(seed, sizeof seed, " seed %lld", table->seeds[place.seed]);
     }
-    snprintf(where, sizeof where, "r%d %.24s%s", table->rows[screen->row].number,
-             table->columns[screen->column].name, seed);
+    snprintf(one, sizeof one, "r%d %.24s%s", table->rows[place.row].number,
+             table->columns[place.column].name, seed);
+    name_group(screen->group, one, where, sizeof where);
     const int is_last = p && p->phase == OCT_PHASE_EPOCH_END && p->epoch == p->n_epochs;
     if (!p || is_last || cli_interrupted()) {
         snprintf(out, bytes, "%.*s: %s", width > 32 ? width - 32 : 1, where,
@@ -95,18 +166,22 @@ static void cell_line(const struct paper_screen *screen, const struct oct_progre
     snprintf(consensus, sizeof consensus, "consensus %.0e", p->consensus_distance);
     /* How far the nodes are apart is known from the second epoch on, if the last one was tested. */
     const int is_known = p->epoch > 1 && isfinite(p->consensus_distance);
-    cli_bar_line(out, bytes, width, head, share_of(p), tail,
-                 cli_nodes(screen->cell->config) > 1 && is_known ? 4 : 3);
+    cli_bar_line(out, bytes, width, head, mean_share(screen->group), tail,
+                 cli_nodes(first->config) > 1 && is_known ? 4 : 3);
 }
 
 static void table_line(const struct paper_screen *screen, const struct oct_progress *p, int width,
                        char *out, size_t bytes) {
-    char head[80], left[48], speed[48], sent[48];
+    char head[80], last[32] = "", left[48], speed[48], sent[48];
     const char *tail[] = {left, speed, sent};
-    snprintf(head, sizeof head, "%s  cell %d of %d", screen->table->name, screen->n_ended + 1,
-             screen->n_cells);
-    const double share =
-        ((double)screen->n_ended + share_of(p)) / (screen->n_cells > 0 ? screen->n_cells : 1);
+    const int n = screen->group->n;
+    if (n > 1) {
+        snprintf(last, sizeof last, " to %d", screen->n_ended + n);
+    }
+    snprintf(head, sizeof head, "%s  cell%s %d%s of %d", screen->table->name, n > 1 ? "s" : "",
+             screen->n_ended + 1, last, screen->n_cells);
+    const double share = (screen->n_ended + n * mean_share(screen->group)) /
+                         (screen->n_cells > 0 ? screen->n_cells : 1);
     snprintf(left, sizeof left, "%s left", p ? cli_time(table_left(screen, p)).text : "-:--");
     snprintf(speed, sizeof speed, "%s samples/s", p ? cli_count(p->samples_per_s).text : "-");
     snprintf(sent, sizeof sent, "%s sent", cli_bytes(p ? p->bytes_sent : 0).text);
@@ -117,7 +192,8 @@ static void table_line(const struct paper_screen *screen, const struct oct_progr
 
 enum { FRAME = 4 }; /* lines besides the table: its title, a blank one, the two */
 
-/* Which lines of the body are shown when not all fit: those around the row that runs. */
+/* Which lines of the body are shown when not all fit: those around the first cell that runs.
+ */
 static void choose_window(const struct paper_lines *body, int n_heads, int row, int room, int *from,
                           int *to) {
     int at = n_heads;
@@ -136,7 +212,7 @@ static void draw(const struct paper_screen *screen, const struct oct_progress *p
     char title[256], lines[2][2048];
     paper_title(screen->table, title, sizeof title);
     title[width > 0 && (size_t)width < sizeof title ? width : 80] = '\0';
-    paper_lines_table(&body, screen->table, stderr, width, screen->cell, share_of(p));
+    paper_lines_table(&body, screen->table, stderr, width);
     int n_heads = 0;
     while (n_heads < body.n && n_heads < 2 && body.rows[n_heads] < 0) {
         n_heads++;
@@ -145,7 +221,8 @@ static void draw(const struct paper_screen *screen, const struct oct_progress *p
     const int most = height - 1 < 500 ? height - 1 : 500; /* the last line stays free */
     int n = 0, from = n_heads, to = body.n;
     if (body.n + FRAME > most) {
-        choose_window(&body, n_heads, screen->row, most - FRAME - n_heads - 1, &from, &to);
+        const int row = place_of(screen->table, screen->group->running[0].cell).row;
+        choose_window(&body, n_heads, row, most - FRAME - n_heads - 1, &from, &to);
     }
     shown[n++] = title;
     for (int i = 0; i < n_heads; i++) {
@@ -172,76 +249,106 @@ static void draw(const struct paper_screen *screen, const struct oct_progress *p
     paper_lines_fini(&body);
 }
 
-/* --- cell by cell ----------------------------------------------------------------------------- */
+/* --- from group to group ---------------------------------------------------------------------- */
 
-void paper_screen_cell(struct paper_screen *screen, int row, int column, int seed) {
-    screen->row = row;
-    screen->column = column;
-    screen->seed = seed;
-    screen->cell = paper_cell_at(screen->table, row, column, seed);
+static void say_begins(const struct paper_screen *screen, int i) {
+    const struct paper_group *group = screen->group;
+    const struct paper_cell *cell = group->running[i].cell;
+    char beside[32] = "";
+    if (group->n > 1) {
+        snprintf(beside, sizeof beside, ", one of %d at once", group->n);
+    }
+    cli_progress_say("%s: cell %d of %d%s%s", cell->label, screen->n_ended + 1 + i, screen->n_cells,
+                     cell->is_begun ? ", goes on" : "", beside);
+}
+
+void paper_screen_group(struct paper_screen *screen, struct paper_group *group) {
+    screen->group = group;
     screen->begun = screen->said = now();
-    screen->expected_left -= screen->cell->expected_s;
+    screen->expected_left -= expected_of(group);
+    for (int i = 0; i < group->n; i++) {
+        struct paper_running *running = &group->running[i];
+        *running = (struct paper_running){.screen = screen, .cell = running->cell};
+        running->cell->state = PAPER_RUNNING;
+        running->cell->share = 0;
+    }
     if (cli_progress_is_live()) {
         draw(screen, NULL);
-    } else {
-        cli_progress_say("%s: cell %d of %d%s", screen->cell->label, screen->n_ended + 1,
-                         screen->n_cells, screen->cell->is_begun ? ", goes on" : "");
+        return;
+    }
+    for (int i = 0; i < group->n; i++) {
+        say_begins(screen, i);
     }
 }
 
 /* The accuracy of the last epoch up to this one that was tested; before the first, none. */
-static struct cli_text newest_test(const struct paper_cell *cell, int epoch) {
+static double newest_test(const struct paper_cell *cell, int epoch) {
     double error = NAN;
     for (int e = epoch < cell->n_errors ? epoch : cell->n_errors; e > 0 && isnan(error); e--) {
         error = cell->errors[e - 1];
     }
-    return cli_percent(1 - error / 100, 2);
+    return 1 - error / 100;
+}
+
+/* The mean over those that have one. */
+static struct cli_text newest_tests(const struct paper_group *group, int epoch) {
+    double sum = 0;
+    int n = 0;
+    for (int i = 0; i < group->n; i++) {
+        const double one = newest_test(group->running[i].cell, epoch);
+        sum += isnan(one) ? 0 : one;
+        n += !isnan(one);
+    }
+    return cli_percent(n > 0 ? sum / n : NAN, 2);
+}
+
+static void say_epoch(const struct paper_screen *screen, const struct oct_progress *p) {
+    const struct paper_group *group = screen->group;
+    char name[128];
+    name_group(group, group->running[0].cell->label, name, sizeof name);
+    cli_progress_say(
+        "%s: epoch %d/%d, loss %s, test accuracy %s, %s samples/s, %s left, %s for the "
+        "table",
+        name, p->epoch, p->n_epochs, cli_decimals(p->loss, 4).text,
+        newest_tests(group, p->epoch).text, cli_count(p->samples_per_s).text,
+        cli_time(p->seconds_left).text, cli_time(table_left(screen, p)).text);
 }
 
 int paper_screen_show(const struct oct_progress *p, void *context) {
-    struct paper_screen *screen = context;
-    struct paper_cell *cell = screen->cell;
+    struct paper_running *running = context;
+    struct paper_screen *screen = running->screen;
+    struct paper_cell *cell = running->cell;
     const int is_end = p->phase == OCT_PHASE_EPOCH_END;
     if (is_end && p->epoch >= 1 && p->epoch <= cell->n_errors) {
         cell->errors[p->epoch - 1] = 100 - p->test_accuracy;
     }
+    running->last = *p;
+    cell->share = share_of(p);
     if (cli_progress_is_live()) {
         if (cli_progress_due() || cli_interrupted() || (is_end && p->epoch == p->n_epochs)) {
-            draw(screen, p);
+            const struct oct_progress all = together(screen->group, p);
+            draw(screen, &all);
         }
     } else if (is_end && now() - screen->said > SAY_EVERY_S) {
+        const struct oct_progress all = together(screen->group, p);
         screen->said = now();
-        cli_progress_say("%s: epoch %d/%d, loss %s, test accuracy %s, %s samples/s, %s left, %s "
-                         "for the table",
-                         cell->label, p->epoch, p->n_epochs, cli_decimals(p->loss, 4).text,
-                         newest_test(cell, p->epoch).text, cli_count(p->samples_per_s).text,
-                         cli_time(p->seconds_left).text, cli_time(table_left(screen, p)).text);
+        say_epoch(screen, &all);
     }
     return 0;
 }
 
-void paper_screen_ended(struct paper_screen *screen) {
-    const struct paper_cell *cell = screen->cell;
-    const double seconds = now() - screen->begun;
-    if (cell->state == PAPER_DONE && !cell->is_begun) {
-        screen->expected_ended += cell->expected_s;
-        screen->taken += seconds;
-    }
-    if (cell->state != PAPER_STOPPED) {
-        screen->n_ended++;
-    }
-    if (cli_progress_is_live()) {
-        return;
-    }
+static void say_ended(const struct paper_screen *screen, const struct paper_cell *cell,
+                      double seconds) {
+    const struct paper_table *table = screen->table;
     if (cell->state == PAPER_DONE) {
         char against[96] = "";
-        const double delta = paper_delta(screen->table, screen->row, screen->column, screen->seed);
+        const struct place place = place_of(table, cell);
+        const double delta = paper_delta(table, place.row, place.column, place.seed);
         if (isfinite(cell->paper)) {
             snprintf(against, sizeof against, ", paper %.2f, %+.2f%s", cell->paper, delta,
-                     screen->table->is_short ? " (short)" : "");
+                     table->is_short ? " (short)" : "");
         } else if (isfinite(delta)) {
-            snprintf(against, sizeof against, ", %+.2f against %s", delta,
-                     screen->table->columns[0].name);
+            snprintf(against, sizeof against, ", %+.2f against %s", delta, table->columns[0].name);
         }
         cli_progress_say("%s: %.2f %%%s, %.0f s", cell->label, cell->result.accuracy_nodes, against,
                          seconds);
@@ -250,6 +357,25 @@ void paper_screen_ended(struct paper_screen *screen) {
     } else if (cell->state == PAPER_STOPPED) {
         cli_progress_say("%s: stopped", cell->label);
     }
+}
+
+void paper_screen_ended(struct paper_screen *screen) {
+    const struct paper_group *group = screen->group;
+    const double seconds = now() - screen->begun;
+    double expected = 0; /* of those that were done from start to end */
+    for (int i = 0; i < group->n; i++) {
+        const struct paper_cell *cell = group->running[i].cell;
+        expected += cell->state == PAPER_DONE && !cell->is_begun ? cell->expected_s : 0;
+        screen->n_ended += cell->state == PAPER_DONE || cell->state == PAPER_FAILED;
+        if (!cli_progress_is_live()) {
+            say_ended(screen, cell, seconds);
+        }
+    }
+    if (expected > 0) {
+        screen->expected_ended += expected;
+        screen->taken += seconds;
+    }
+    screen->group = NULL;
 }
 
 void paper_screen_busy(const struct paper_cell *cell) {

@@ -177,26 +177,31 @@ static struct cli_text share_text(double share) {
     return out;
 }
 
-static int is_running(const struct paper_table *table, int row, int column,
-                      const struct paper_cell *running) {
-    const struct paper_cell *first = paper_cell_at(table, row, column, 0);
-    return running && running >= first && running < first + table->n_seeds;
+static int is_running(const struct paper_table *table, int row, int column) {
+    const struct paper_cell *cell = paper_cell_at(table, row, column, 0);
+    int n = 0;
+    for (int s = 0; s < table->n_seeds; s++) {
+        n += cell[s].state == PAPER_RUNNING;
+    }
+    return n > 0;
 }
 
-/* How much of all its seeds is done, while one of them runs. */
-static struct cli_text progress_text(const struct paper_table *table, int row, int column,
-                                     double share) {
+/* How much of all its seeds is done, while any of them runs. */
+static struct cli_text progress_text(const struct paper_table *table, int row, int column) {
+    const struct paper_cell *cell = paper_cell_at(table, row, column, 0);
     struct cli_text out = {""};
-    snprintf(out.text, sizeof out.text, "%.0f %%",
-             100 * (paper_n_done(table, row, column) + share) / table->n_seeds);
+    double done = paper_n_done(table, row, column);
+    for (int s = 0; s < table->n_seeds; s++) {
+        done += cell[s].state == PAPER_RUNNING ? cell[s].share : 0;
+    }
+    snprintf(out.text, sizeof out.text, "%.0f %%", 100 * done / table->n_seeds);
     return out;
 }
 
-static struct cli_text ours_text(const struct paper_table *table, int row, int column,
-                                 const struct paper_cell *running, double share) {
+static struct cli_text ours_text(const struct paper_table *table, int row, int column) {
     struct cli_text out = {""};
-    if (is_running(table, row, column, running)) {
-        return progress_text(table, row, column, share);
+    if (is_running(table, row, column)) {
+        return progress_text(table, row, column);
     }
     switch (paper_state_at(table, row, column)) {
     case PAPER_DONE:
@@ -233,11 +238,11 @@ static struct cli_text deviation_text(const struct paper_table *table, int row, 
 }
 
 static struct cli_text part_text(const struct paper_table *table, int row, int column,
-                                 enum part part, const struct paper_cell *running, double share) {
+                                 enum part part) {
     const double paper = paper_cell_at(table, row, column, 0)->paper;
     switch (part) {
     case OURS:
-        return ours_text(table, row, column, running, share);
+        return ours_text(table, row, column);
     case DEVIATION:
         return deviation_text(table, row, column);
     case PAPER:
@@ -252,12 +257,12 @@ static struct cli_text part_text(const struct paper_table *table, int row, int c
 }
 
 static enum cli_style part_style(const struct paper_table *table, int row, int column,
-                                 enum part part, const struct paper_cell *running) {
+                                 enum part part) {
     const enum paper_state state = paper_state_at(table, row, column);
     if (part != OURS) {
         return CLI_DIM;
     }
-    if (is_running(table, row, column, running)) {
+    if (is_running(table, row, column)) {
         return CLI_GREEN;
     }
     return state == PAPER_FAILED ? CLI_RED : state == PAPER_DONE ? CLI_BOLD : CLI_DIM;
@@ -307,8 +312,7 @@ static void add_heads(struct paper_lines *lines, const struct paper_table *table
 }
 
 static void add_row(struct paper_lines *lines, const struct paper_table *table,
-                    const struct layout *layout, FILE *stream, int row,
-                    const struct paper_cell *running, double share) {
+                    const struct layout *layout, FILE *stream, int row) {
     struct line line;
     char number[16];
     memset(&line, 0, sizeof line);
@@ -329,8 +333,8 @@ static void add_row(struct paper_lines *lines, const struct paper_table *table,
         for (int i = 0; i < layout->n_parts; i++) {
             const enum part part = (enum part)layout->parts[i];
             const int own = part_width[part] + (i > 0);
-            put(&line, 0, "%s", cli_style(stream, part_style(table, row, c, part, running)));
-            put_field(&line, own, 1, part_text(table, row, c, part, running, share).text);
+            put(&line, 0, "%s", cli_style(stream, part_style(table, row, c, part)));
+            put_field(&line, own, 1, part_text(table, row, c, part).text);
             put(&line, 0, "%s", cli_style(stream, CLI_PLAIN));
             room -= own;
         }
@@ -340,7 +344,7 @@ static void add_row(struct paper_lines *lines, const struct paper_table *table,
 }
 
 void paper_lines_table(struct paper_lines *lines, const struct paper_table *table, FILE *stream,
-                       int width, const struct paper_cell *running, double share) {
+                       int width) {
     struct layout layout;
     const char *block = "";
     lay_out(table, width, &layout);
@@ -356,7 +360,7 @@ void paper_lines_table(struct paper_lines *lines, const struct paper_table *tabl
             put_field(&line, width > 0 && width < 100 ? width - 1 : 100, 0, block);
             end_line(&line, lines, -1);
         }
-        add_row(lines, table, &layout, stream, r, running, share);
+        add_row(lines, table, &layout, stream, r);
     }
 }
 
@@ -491,7 +495,7 @@ void paper_print(const struct paper_table *table) {
     char title[256];
     paper_title(table, title, sizeof title);
     printf("%s%s%s\n", cli_style(stdout, CLI_BOLD), title, cli_style(stdout, CLI_PLAIN));
-    paper_lines_table(&lines, table, stdout, width, NULL, 0);
+    paper_lines_table(&lines, table, stdout, width);
     print_lines(&lines);
     print_failures(table);
     if (table->against == PAPER_AGAINST_PAPER) {
