@@ -4,6 +4,7 @@
 import csv
 import fcntl
 import glob
+import json
 import os
 import re
 import resource
@@ -108,6 +109,12 @@ with tempfile.TemporaryDirectory() as state:
             (["table2", "--csv", "-", "--md", "-"], ["--csv - and --md - cannot both go to stdout"]),
             (["table2", "--csv", "x", "--md", "x"], ["--md and --csv both go to x"]),
             *([(["table2", "--csv", "-", "--json"], ["--csv - and --json cannot both go to stdout"])] if JSON else []),
+            *((["table2", "--at-once", n], [f"--at-once is '{n}', expected a whole number from 1 to 256"])
+              for n in ("0", "257", "-2", "1.5", "two", "")),
+            (["table2", "--at-once"], ["--at-once needs a value, a whole number from 1 to 256"]),
+            (["--at-once", "4"], ["--at-once needs a table, as in octet paper table2 --at-once 8"]),
+            (["--at-once", "1"], ["--at-once needs a table"]),
+            (["fig4", "--at-once", "2"], ["--at-once is for tables; fig4 is a figure"]),
             (["fig4", "--rows", "1"], ["--rows is for tables"])):
         done = octet("paper", *arguments, env=env)
         equal(done.code, 2, f"paper {' '.join(arguments)}: exit", done)
@@ -330,8 +337,8 @@ with tempfile.TemporaryDirectory() as state:
     LONG = ["paper", "table2", "--rows", "1", "--columns", "choco-fp32,choco-int8", *TINY, "--epochs", "8",
             "--every", "1"]
 
-    def checkpoints(folder, column):
-        return glob.glob(os.path.join(folder, "octet/paper/table2/full/r1", column + "-????????", "step-*[0-9]"))
+    def checkpoints(folder, column, row=1):
+        return glob.glob(os.path.join(folder, f"octet/paper/table2/full/r{row}", column + "-????????", "step-*[0-9]"))
 
     def interrupt(number, folder):
         """Runs LONG; once its second cell has a checkpoint sends the signal; exit code and texts."""
@@ -435,6 +442,176 @@ with tempfile.TemporaryDirectory() as state:
             equal(models(folder), expected, "two at once: the models")
             done = octet("runs", "--where", "outcome=done", env=environment(XDG_STATE_HOME=folder))
             equal(len(done.out.splitlines()), 4, "two at once: each cell once", done.out)
+
+    # --- side by side --------------------------------------------------------------------------
+    ROWS = ["paper", "table2", "--rows", "1,5,6", "--columns", "choco-fp32,choco-int8", *SHORT]
+    FIGURES = ("accuracy", "accuracy_nodes", "loss", "consensus_distance", "bytes_sent", "bytes_final", "bytes_dense",
+               "epochs", "errors", "state")
+    if RECORDS and JSON:
+        alone = None
+        for n in (1, 2, 256):
+            with tempfile.TemporaryDirectory() as folder:
+                more = ["--at-once", str(n)] if n > 1 else []
+                done = octet(*ROWS, *more, "--json", env=environment(XDG_STATE_HOME=folder))
+                equal(done.code, 0, f"{n} at once: exit", done)
+                rows = json.loads(done.out)["rows"]
+                figures = {row["label"]: [row[key] for key in FIGURES] for row in rows}
+                alone = alone or (figures, models(folder))
+                equal(len(figures), 6, f"{n} at once: cells")
+                equal(figures, alone[0], f"{n} at once: every cell's figures are those that it has alone")
+                equal(models(folder), alone[1], f"{n} at once: and so are the models")
+                equal(sorted(row["run"] for row in rows), list(range(1, 7)), f"{n} at once: each is a run on record")
+                with sqlite3.connect(os.path.join(folder, "octet", "runs.db")) as runs:
+                    epochs = runs.execute("SELECT run, count(*) FROM epochs GROUP BY run").fetchall()
+                equal(epochs, [(run, 2) for run in range(1, 7)], f"{n} at once: and has its own epochs there")
+                equal(os.listdir(os.path.join(folder, "octet", "paper")), [], f"{n} at once: no checkpoint is left")
+                said = [re.search(r"r(\d)/choco-(\w+): cell (\d) of 6(, one of \d at once)?$", line).groups()
+                        for line in done.err.splitlines() if ": cell " in line]
+                groups = {1: [(1, "fp32"), (1, "int8"), (5, "fp32"), (5, "int8"), (6, "fp32"), (6, "int8")],
+                          2: [(1, "fp32", 2), (5, "fp32", 2), (1, "int8", 2), (5, "int8", 2), (6, "fp32"), (6, "int8")],
+                          256: [(row, precision, 3) for precision in ("fp32", "int8") for row in (1, 5, 6)]}[n]
+                equal(said, [(str(row), precision, str(i + 1), f", one of {beside[0]} at once" if beside else None)
+                             for i, (row, precision, *beside) in enumerate(groups)],
+                      f"{n} at once: cells that fit, in the order of the table")
+
+    GROUP = ["paper", "table2", "--rows", "1,5", "--columns", "choco-int8", *TINY, "--epochs", "12", "--every", "1",
+             "--at-once", "2"]
+    LABELS = ["table2/full/r1/choco-int8", "table2/full/r5/choco-int8"]
+
+    def begin(folder, row, *command):
+        """Starts the command, and returns it once the row's cell of choco-int8 has a checkpoint."""
+        process = subprocess.Popen([OCTET, *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, env=environment(XDG_STATE_HOME=folder))
+        until = time.monotonic() + PATIENCE_S
+        while not checkpoints(folder, "choco-int8", row) and process.poll() is None and time.monotonic() < until:
+            time.sleep(0.002)
+        return process
+
+    def end(process):
+        out, err = process.communicate(timeout=PATIENCE_S)
+        return process.returncode, out.decode(), err.decode()
+
+    def outcomes(folder):
+        with sqlite3.connect(os.path.join(folder, "octet", "runs.db")) as runs:
+            return runs.execute("SELECT value, outcome FROM runs JOIN options ON run = number WHERE name = 'label' "
+                                "ORDER BY number").fetchall()
+
+    if RECORDS and JSON:
+        with tempfile.TemporaryDirectory() as folder:
+            done = octet(*GROUP[:-2], env=environment(XDG_STATE_HOME=folder))
+            expected_group = models(folder)
+            equal(sorted(expected_group), LABELS, "models of the two, one after the other")
+
+        # --- Ctrl-C stops all of them
+        with tempfile.TemporaryDirectory() as folder:
+            process = begin(folder, 1, *GROUP)
+            process.send_signal(signal.SIGINT)
+            code, out, err = end(process)
+            equal(code, 130, "side by side, SIGINT: exit", err)
+            contains(err, "stopped with 2 cells to go; to go on: octet paper table2", "side by side, SIGINT: what to do")
+            for row, label in zip((1, 5), LABELS):
+                contains(err, f"{label}: stopped\n", "side by side, SIGINT")
+                equal(len(checkpoints(folder, "choco-int8", row)) > 0, True, f"side by side, SIGINT: {label} has a checkpoint")
+            equal(len(re.findall(r" half +90\.30| half +88\.23", out)), 2, "side by side, SIGINT: the table has two half-done cells", out)
+            equal(outcomes(folder), [(label, "stopped") for label in LABELS], "side by side, SIGINT: the records")
+            command = shlex.split(err.split("to go on: ")[1])
+            equal(command[command.index("--at-once") + 1], "2", "side by side, SIGINT: as many go on")
+            done = octet(*command[1:], env=environment(XDG_STATE_HOME=folder))
+            equal(done.code, 0, "side by side, then again: exit", done)
+            for i, label in enumerate(LABELS):
+                contains(done.err, f"{label}: cell {i + 1} of 2, goes on, one of 2 at once\n", "side by side, then again")
+            lacks(done.err, "one at a time", "side by side, then again: they stand after the same step")
+            equal(models(folder), expected_group, "side by side, then again: the same models")
+            equal(os.listdir(os.path.join(folder, "octet", "paper")), [], "side by side, then again: no checkpoint is left")
+
+        # --- one that goes on, and one that begins; then two that stand after different steps
+        with tempfile.TemporaryDirectory() as folder:
+            process = begin(folder, 1, *GROUP, "--rows", "1")
+            process.send_signal(signal.SIGINT)
+            equal(end(process)[0], 130, "one of the two is stopped: exit")
+            process = begin(folder, 5, *GROUP, "--rows", "5")
+            process.send_signal(signal.SIGINT)
+            equal(end(process)[0], 130, "and the other: exit")
+            process = begin(folder, 6, *GROUP, "--rows", "1,6")
+            process.send_signal(signal.SIGKILL)
+            code, out, err = end(process)
+            contains(err, "r1/choco-int8: cell 1 of 2, goes on\n", "what goes on does so without what begins")
+            contains(err, "r6/choco-int8: cell 2 of 2\n", "what begins does so without what goes on")
+            done = octet(*GROUP, env=environment(XDG_STATE_HOME=folder))
+            equal(done.code, 0, "what goes on from different steps: exit", done)
+            equal({label: model for label, model in models(folder).items() if label in LABELS}, expected_group,
+                  "what goes on from different steps: the same models")
+
+        # --- one fails while the others go on
+        with tempfile.TemporaryDirectory() as folder:
+            process = begin(folder, 5, *GROUP)
+            process.send_signal(signal.SIGSTOP)
+            os.waitpid(process.pid, os.WUNTRACED)
+            kept = [os.path.dirname(path) for path in checkpoints(folder, "choco-int8", 5)]
+            check(kept, "the fifth row's cell has a checkpoint")
+            os.rename(kept[0], kept[0] + ".away")
+            with open(kept[0], "w", encoding="utf-8"):
+                pass # a file, where its next checkpoint would go
+            process.send_signal(signal.SIGCONT)
+            code, out, err = end(process)
+            equal(code, 1, "one of two fails: exit", err)
+            contains(err, f"{LABELS[1]}: failed: IO: {kept[0]}: ", "one of two fails: why")
+            lacks(err, f"{LABELS[0]}: failed", "one of two fails")
+            told = dict(outcomes(folder))
+            equal(told[LABELS[0]], "done", "one of two fails: the record of the other")
+            contains(told[LABELS[1]], f"IO: {kept[0]}: ", "one of two fails: its record says why")
+            equal(models(folder), {LABELS[0]: expected_group[LABELS[0]]}, "one of two fails: the other's model")
+            os.unlink(kept[0])
+            done = octet(*GROUP, env=environment(XDG_STATE_HOME=folder))
+            equal(done.code, 0, "one of two failed, then again: exit", done)
+            equal(models(folder), expected_group, "one of two failed, then again: both models")
+
+        # --- one that cannot even begin is found out, and the others are not kept from it
+        with tempfile.TemporaryDirectory() as folder:
+            os.makedirs(os.path.join(folder, "octet/paper/table2/full"))
+            with open(os.path.join(folder, "octet/paper/table2/full/r1"), "w", encoding="utf-8"):
+                pass # where the folder of its checkpoints would be
+            done = octet(*GROUP, env=environment(XDG_STATE_HOME=folder))
+            equal(done.code, 1, "one of two cannot begin: exit", done)
+            equal(len(re.findall(r"^2 cells at once: IO: .*; going on with one at a time$", done.err, re.M)), 1,
+                  "one of two cannot begin: said once", done.err)
+            contains(done.err, f"{LABELS[0]}: failed: IO: ", "one of two cannot begin: which")
+            contains(done.err, f"{LABELS[1]}: cell 2 of 2\n", "one of two cannot begin: the other does")
+            equal(models(folder), {LABELS[1]: expected_group[LABELS[1]]}, "one of two cannot begin: the other's model")
+
+        # --- no room for so many (a sanitizer needs more addresses than there are: nothing to see then)
+        def narrow():
+            resource.setrlimit(resource.RLIMIT_AS, (500 << 20, 500 << 20))
+
+        if subprocess.run([OCTET, "version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                          preexec_fn=narrow).returncode == 0:
+            with tempfile.TemporaryDirectory() as folder:
+                done = subprocess.run([OCTET, "paper", "table2", "--rows", "1-8", "--columns", "choco-int8", *SHORT,
+                                       "--epochs", "1", "--seeds", "1-2", "--at-once", "16"], stdin=subprocess.DEVNULL,
+                                      capture_output=True, env=environment(XDG_STATE_HOME=folder), preexec_fn=narrow,
+                                      timeout=PATIENCE_S)
+                err = done.stderr.decode()
+                equal(done.returncode, 0, "no room for 16: exit", err)
+                equal(len(re.findall("^16 cells at once: NO_MEMORY: .*; going on with half as many$", err, re.M)), 1,
+                      "no room for 16: said once", err)
+                check(re.search(": cell 8 of 16, one of [248] at once$", err, re.M), "no room for 16: fewer go side by side", err)
+                equal([outcome for _, outcome in outcomes(folder)], ["done"] * 16, "no room for 16: all are done, in turn")
+
+        # --- another process has some of them
+        with tempfile.TemporaryDirectory() as folder:
+            first = begin(folder, 5, *GROUP, "--rows", "5,6")
+            first.send_signal(signal.SIGSTOP)
+            os.waitpid(first.pid, os.WUNTRACED)
+            done = octet(*GROUP, "--rows", "1,5,6", env=environment(XDG_STATE_HOME=folder))
+            first.send_signal(signal.SIGCONT)
+            code, out, err = end(first)
+            equal(done.code, 1, "two at once, each with several: exit of the second", done)
+            for row in (5, 6):
+                contains(done.err, f"r{row}/choco-int8: another octet paper is at this cell", "two at once, each with several")
+            check(re.search(r"r1/choco-int8: cell 1 of \d\n", done.err), "two at once, each with several: what is left to the second", done.err)
+            equal(code, 0, "two at once, each with several: exit of the first", err)
+            equal(sorted(outcomes(folder)), [(f"table2/full/r{row}/choco-int8", "done") for row in (1, 5, 6)],
+                  "two at once, each with several: each cell once")
 
     # --- the other of two is gone before this one ends -----------------------------------------
     if RECORDS and JSON:
@@ -557,4 +734,14 @@ with tempfile.TemporaryDirectory() as state:
         for piece in ("ResNet-20, directed ring, 16 nodes", "CHOCO int8", "int8 less fp32"):
             contains(last, piece, f"{columns} columns: the end")
         equal("paper (short)" in last, columns == 160, f"{columns} columns: the paper's own numbers")
+    with tempfile.TemporaryDirectory() as folder:
+        terminal = Terminal("paper", "table2", "--rows", "1,5", "--columns", "choco-int8", *SHORT, "--at-once", "4",
+                            env=environment(TERM="xterm", XDG_STATE_HOME=folder))
+        equal(terminal.finish(), 0, "side by side: exit", terminal.raw)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", terminal.raw.decode())
+    contains(text, "table2  cells 1 to 2 of 2 ", "side by side: the table's line")
+    check(re.search(r"r1 choco-int8 and 1 more  (epoch|test) \d", text), "side by side: the cells' line")
+    frames = [frame for frame in re.split(r"\x1b\[\d+A", text) if "and 1 more" in frame]
+    check(frames and all(re.search(r"1 dense, skew 0 +\d+ % .*5 99 %, skew 0 +\d+ % ", frame, re.S) for frame in frames),
+          f"side by side: both are marked as running, in {len(frames)} drawings", *frames[:1])
 finish()
