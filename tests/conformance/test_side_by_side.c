@@ -168,8 +168,11 @@ enum { STEPS = 5 };
 static void expect_same_rows(const struct oct_trainer *found, const struct oct_trainer *expected) {
     for (int home = 0; home < OCT_HOME_STATES; home++) {
         const size_t bytes = 4 * expected->cohort->stride[home];
-        char *rows[2] = {malloc(bytes + 1), malloc(bytes + 1)};
         assert_int_equal(found->cohort->stride[home], expected->cohort->stride[home]);
+        if (bytes == 0) { /* runs of this form do not have it */
+            continue;
+        }
+        char *rows[2] = {malloc(bytes), malloc(bytes)};
         EXPECT_OK(found->engine->read(found->engine, rows[0], found->cohort->state[home], bytes));
         EXPECT_OK(expected->engine->read(expected->engine, rows[1], expected->cohort->state[home],
                                          bytes));
