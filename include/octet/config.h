@@ -61,9 +61,9 @@ OCT_API OCT_MUST_CHECK oct_status oct_config_copy(const struct oct_config *confi
 OCT_API OCT_MUST_CHECK oct_status oct_config_recast(const struct oct_config *config,
                                                     const char *precision, struct oct_config **out);
 
-/* Whether runs of the two may go side by side (oct_trainers_create): they may differ in their seed, in how data is dealt
- * out, in who sends what to whom, and in what changes nothing about a result. INVALID names the first
- * option in which they differ and must not. */
+/* Whether runs of the two may go side by side (oct_trainers_create): they may differ in their
+ * seed, in how data is dealt out, in who sends what to whom, and in what changes nothing about a
+ * result. INVALID names the first option in which they differ and must not. */
 OCT_API OCT_MUST_CHECK oct_status oct_config_fits(const struct oct_config *a,
                                                   const struct oct_config *b);
 

@@ -184,16 +184,17 @@ OCT_API OCT_MUST_CHECK oct_status oct_trainer_quantizer(const struct oct_trainer
 
 /* --- runs side by side -------------------------------------------------------------------------
  *
- * A launch on a GPU is done soonest, sample for sample, when it covers many nodes: eight runs of eight
- * nodes whose steps are the same launches take less time than one run after the other. Each is a run of its
- * own all the same, with the bits that it has alone, and everything above but oct_trainer_run holds for its
- * trainer. On a CPU runs go side by side, too, and gain nothing by it.
+ * A launch on a GPU is done soonest, sample for sample, when it covers many nodes: eight runs of
+ * eight nodes whose steps are the same launches take less time than one run after the other. Each
+ * is a run of its own all the same, with the bits that it has alone, and everything above but
+ * oct_trainer_run holds for its trainer. On a CPU runs go side by side, too, and gain nothing by
+ * it.
  */
 
-/* Makes `n` trainers whose runs go side by side, out[i] from configs[i] and hooks[i] (`hooks` may be NULL), all of them or
- * none. The data is that of the first, or all hooks bring the same. Two runs must fit (oct_config_fits), and
- * stand after the same step where they go on from checkpoints: INVALID. What they take is given back when the
- * last of the trainers is destroyed. */
+/* Makes `n` trainers whose runs go side by side, out[i] from configs[i] and hooks[i] (`hooks` may
+ * be NULL), all of them or none. The data is that of the first, or all hooks bring the same. Two
+ * runs must fit (oct_config_fits), and stand after the same step where they go on from
+ * checkpoints: INVALID. What they take is given back when the last of the trainers is destroyed. */
 OCT_API OCT_MUST_CHECK oct_status oct_trainers_create(const struct oct_config *const *configs,
                                                       const struct oct_hooks *hooks, int n,
                                                       struct oct_trainer **out);
@@ -204,11 +205,12 @@ struct oct_ending {
     char reason[512];  /* as oct_last_error would; "" where it is OK */
 };
 
-/* Trains all of them to the last epoch: `trainers` are the n that were made together, in that order. A run
- * that fails is left where it is, and the others go on. When any progress callback asks to stop, all stop
- * after the same step, CANCELLED; called again they go on. `endings` [n] may be NULL. Returns the status
- * of the first run that did not come to its end, OK when all did. Seconds in a run's progress and result are
- * those of the clock, so that its samples/s are its part of what all do. */
+/* Trains all of them to the last epoch: `trainers` are the n that were made together, in that
+ * order. A run that fails ends there (its model is then of no use), and the others go on. When any
+ * progress callback asks to stop, all stop after the same step, CANCELLED; called again they go
+ * on. `endings` [n] may be NULL. Returns the status of the first run that did not come to its end,
+ * OK when all did. Seconds in a run's progress and result are those of the clock, so that its
+ * samples/s are its part of what all do. */
 OCT_API OCT_MUST_CHECK oct_status oct_trainers_run(struct oct_trainer *const *trainers, int n,
                                                    struct oct_ending *endings);
 

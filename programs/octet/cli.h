@@ -379,8 +379,8 @@ struct cli_training {
 int cli_training_check(const struct cli *cli, const struct oct_config *config);
 
 /* `n` runs side by side, from their trainers' creation to their end; those that Ctrl-C stopped are
- * evaluated as they were. Returns what kept the trainers from being made, or else OK: how each run ended
- * is in its `status` and `reason`. */
+ * evaluated as they were. Returns what kept the trainers from being made, or else OK: how each run
+ * ended is in its `status` and `reason`. */
 oct_status cli_training_run(struct cli_training *training, struct cli_run *runs, int n);
 
 /* All that octet train found out. */
@@ -442,8 +442,8 @@ int cli_record_begin(struct cli_record *record, const struct cli *cli,
 /* From the progress callback; phases other than OCT_PHASE_EPOCH_END are ignored. */
 void cli_record_epoch(struct cli_record *record, const struct oct_progress *progress);
 
-/* After it, however it ended, which `run` says; `result` may be NULL. Closes the database; `number` and
- * `database` stay. */
+/* After it, however it ended, which `run` says; `result` may be NULL. Closes the database;
+ * `number` and `database` stay. */
 void cli_record_end(struct cli_record *record, const struct cli_run *run,
                     const struct oct_result *result);
 

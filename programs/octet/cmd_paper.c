@@ -344,8 +344,8 @@ static int goes_beside(const struct paper_cell *first, const struct paper_cell *
            oct_config_fits(first->config, cell->config) == OCT_OK;
 }
 
-/* Takes the next cell that waits and as many as may run beside it; what another process is at is left
- * to that one. Returns 0 when none waits. */
+/* Takes the next cell that waits and as many as may run beside it; what another process is at is
+ * left to that one. Returns 0 when none waits. */
 static int take_cells(struct paper_table *table, struct paper_group *group) {
     const struct paper_cell *first = NULL;
     group->n = 0;
@@ -380,8 +380,8 @@ static void keep_waiting(struct paper_group *group) {
     }
 }
 
-/* Cells that do not go side by side. Where there is no room for them half as many may, of all cells like
- * them; or else each is tried alone, which shows the one that cannot be run. */
+/* Cells that do not go side by side. Where there is no room for them half as many may, of all
+ * cells like them; or else each is tried alone, which shows the one that cannot be run. */
 static void part(const struct paper_table *table, const struct paper_group *group,
                  oct_status reason) {
     const struct paper_cell *first = group->running[0].cell;

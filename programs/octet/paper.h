@@ -194,9 +194,10 @@ struct paper_group {
     int n;
 };
 
-/* Runs cells that were taken; paper_screen_show hears of their progress. Returns CLI_DONE also when some
- * failed or were stopped, which their states say; another exit code when nothing more can be run. `*apart`
- * is OK, or why several do not go side by side (oct_last_error): then all wait again. */
+/* Runs cells that were taken; paper_screen_show hears of their progress. Returns CLI_DONE also
+ * when some failed or were stopped, which their states say; another exit code when nothing more
+ * can be run. `*apart` is OK, or why several do not go side by side (oct_last_error): then all
+ * wait again. */
 int paper_cells_run(struct paper_group *group, const struct cli *cli, const struct cli_data *data,
                     oct_status *apart);
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* paper_screen.c - the table while it fills up.
  *
- * On a terminal: as much of the table as fits, finished cells in place, and below it two lines about
- * the cells that run and the table. In a pipe: a line when a cell begins, one now and then while it
- * runs, and one when it has ended.
+ * On a terminal: as much of the table as fits, finished cells in place, and below it two lines
+ * about the cells that run and the table. In a pipe: a line when a cell begins, one now and then
+ * while it runs, and one when it has ended.
  *
  * Cells that run side by side are spoken of as one: losses and accuracies are means, samples/s and
  * bytes sums.
+ *
  */
 #include "paper.h"
 
@@ -68,8 +69,8 @@ static double expected_of(const struct paper_group *group) {
     return sum;
 }
 
-/* What one cell has just told, with those beside it. One that lags behind has failed, which is said at
- * the end, and counts no more. */
+/* What one cell has just told, with those beside it. One that lags behind has failed, which is
+ * said at the end, and counts no more. */
 static struct oct_progress together(const struct paper_group *group, const struct oct_progress *p) {
     struct oct_progress sum = *p;
     int n = 0;

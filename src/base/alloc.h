@@ -29,6 +29,14 @@ OCT_MUST_CHECK oct_status oct__alloc_text(const char *text, const char *what, ch
 
 void oct__free(void *memory);
 
+/* An array for `pointer`, or the caller returns. */
+#define OCT_TAKE(pointer, count, what)                                                             \
+    do {                                                                                           \
+        void *memory_;                                                                             \
+        OCT_TRY(oct__alloc_array((size_t)(count), sizeof *(pointer), (what), &memory_));           \
+        (pointer) = memory_;                                                                       \
+    } while (0)
+
 /* Fault injection: the n-th request from now fails, and every one after it (0: never). */
 void oct__alloc_fail_after(uint64_t n);
 uint64_t oct__alloc_count(void);

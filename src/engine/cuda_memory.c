@@ -56,13 +56,14 @@ static oct_status tell_of(struct oct__cuda_engine *cuda, int run) {
     }
 }
 
+/* Of launches for all runs, or the only one. */
 static oct_status tell(struct oct__cuda_engine *cuda) {
-    return cuda->engine.is_shared ? OCT_OK : tell_of(cuda, 0);
+    return tell_of(cuda, 0);
 }
 
 static oct_status cuda_verdict(struct oct__engine *engine, int *run) {
     oct_status status = OCT_OK;
-    for (*run = 0; *run <= OCT_RUNS_MOST; ++*run) {
+    for (*run = 1; *run <= OCT_RUNS_MOST; ++*run) {
         status = tell_of(cuda_of(engine), *run);
         if (status != OCT_OK) {
             break;

@@ -104,6 +104,12 @@ oct_status oct__engine_fetch_rows(struct oct__engine *engine, void *host, const 
                               : oct__engine_read_rows(engine, host, at, stride, bytes, rows);
 }
 
+void oct__engine_free(struct oct__engine *engine, void *at) {
+    if (at) {
+        engine->free(engine, at);
+    }
+}
+
 oct_status oct__engine_await(struct oct__engine *engine) {
     return engine->await ? engine->await(engine) : OCT_OK;
 }

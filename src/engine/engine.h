@@ -207,9 +207,9 @@ struct oct__lane {
                          engine */
     int first_node;   /* global number of the launch's first node: names random streams */
     uint64_t seed;
-    /* A launch for runs side by side has n_each nodes of each: its node i is node first_node + i % n_each
-     * of the run whose seed is seeds[i / n_each], on the host and as the engine keeps it. NULL: of one
-     * run. */
+    /* A launch for runs side by side has n_each nodes of each: its node i is node first_node + i %
+     * n_each of the run whose seed is seeds[i / n_each], on the host and as the engine keeps it.
+     * NULL: of one run. */
     const uint64_t *seeds, *seeds_there;
     int n_each;
     int run; /* of runs side by side, from 1 on; 0: of all of them, or there is one */
@@ -298,9 +298,10 @@ struct oct__engine {
      * await. */
     oct_status (*finish)(struct oct__engine *engine);
 
-    /* Where runs share the engine (is_shared), what a launch finds wrong concerns one of them, and finish,
-     * read and await, which any of them may call, say nothing of it: this tells, without a wait, with the
-     * number of the run (lane.run), one finding a call until there is none. NULL: launches return their status. */
+    /* What a launch of one of several runs side by side (lane.run is not 0) found wrong concerns
+     * that run, and finish, read and await, which any of them may call, say nothing of it: this
+     * tells, without a wait, with the run's number, one finding a call until there is none. NULL:
+     * launches return their status. */
     oct_status (*verdict)(struct oct__engine *engine, int *run);
 
     /* Time by the device's own clock, which does not hold it up: `stamp` marks this place among the
@@ -335,6 +336,9 @@ OCT_MUST_CHECK oct_status oct__engine_open(const char *name, int n_threads,
                                            struct oct__engine **out);
 void oct__engine_close(struct oct__engine *engine);
 
+/* Gives memory back; nothing where `at` is NULL. */
+void oct__engine_free(struct oct__engine *engine, void *at);
+
 /* These go through the engine's slots or, where one is empty, through the fallback. */
 OCT_MUST_CHECK oct_status oct__engine_write_rows(struct oct__engine *engine, void *at,
                                                  size_t stride, const void *host, size_t bytes,
@@ -350,6 +354,7 @@ OCT_MUST_CHECK oct_status oct__engine_prepare(struct oct__engine *engine, enum o
                                               const struct oct__lane_form *form,
                                               const struct oct__args *args, struct oct__plan *plan);
 void oct__engine_release(struct oct__engine *engine, enum oct__op op, void *handle);
+
 /* The random stream of a node of the launch, from 0 on. */
 struct oct__stream oct__lane_stream(const struct oct__lane *lane, enum oct__purpose purpose,
                                     int node, uint32_t layer);

@@ -280,19 +280,13 @@ oct_status oct__gossip_create(const struct oct__gossip_config *config, struct oc
     return OCT_OK;
 }
 
-static void engine_free(struct oct__engine *engine, void *at) {
-    if (at) {
-        engine->free(engine, at);
-    }
-}
-
 static void drop_replica(struct oct__gossip *gossip, struct oct__edge_replica *replica) {
     struct oct__engine *engine = gossip->config.engine;
     const int n_rows =
         (replica->own != NULL) + (replica->theirs && replica->theirs != replica->own);
     gossip->state_bytes -= (uint64_t)n_rows * row_bytes(gossip);
-    engine_free(engine, replica->theirs == replica->own ? NULL : replica->theirs);
-    engine_free(engine, replica->own);
+    oct__engine_free(engine, replica->theirs == replica->own ? NULL : replica->theirs);
+    oct__engine_free(engine, replica->own);
 }
 
 void oct__gossip_destroy(struct oct__gossip *gossip) {
@@ -306,15 +300,15 @@ void oct__gossip_destroy(struct oct__gossip *gossip) {
     for (int i = 0; gossip->lanes && i < gossip->n_lanes; i++) {
         oct__free(gossip->lanes[i].shares);
         oct__free(gossip->lanes[i].start);
-        engine_free(engine, gossip->lanes[i].scratch);
+        oct__engine_free(engine, gossip->lanes[i].scratch);
     }
     for (int i = 0; i < gossip->n_replicas; i++) {
         drop_replica(gossip, &gossip->replicas[i]);
     }
     for (int i = 0; i < OCT_MEMORY_COUNT; i++) {
-        engine_free(engine, gossip->memory[i]);
+        oct__engine_free(engine, gossip->memory[i]);
     }
-    engine_free(engine, gossip->packets);
+    oct__engine_free(engine, gossip->packets);
     oct__packet_form_destroy(gossip->form);
     oct__packet_form_destroy(gossip->dense_form);
     oct__free(gossip->calls);
@@ -398,7 +392,7 @@ oct_status oct__gossip_replica(struct oct__gossip *gossip, int from, int to,
     if (has_theirs && (gossip->config.has_two_ends || !has_own)) {
         oct_status status = engine->alloc(engine, row_bytes(gossip), "replica", &replica.theirs);
         if (status != OCT_OK) {
-            engine_free(engine, replica.own);
+            oct__engine_free(engine, replica.own);
             return status;
         }
         gossip->state_bytes += row_bytes(gossip);

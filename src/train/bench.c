@@ -109,7 +109,7 @@ static oct_status fill_profile(const struct oct_trainer *trainer, const struct c
             .work = oct__work_of(call->op),
             .ms = unit * median(times->steps + i * ROUNDS_MOST, n_rounds),
             .floor_ms = unit * median(times->floors + i * ROUNDS_MOST, n_rounds),
-            .madds = (uint64_t)trainer->n_nodes * products.madds,
+            .madds = (uint64_t)oct__crew_rows(crew) * products.madds,
             .bytes = n_launches * oct__call_bytes(program, call),
         };
         if (oct__profile_has_ceilings(profile)) {
@@ -196,6 +196,9 @@ static oct_status run_round(struct oct__step_bench *bench) {
     }
     OCT_TRY(finish(engine));
     const double step = (oct__seconds() - start) / n;
+    for (int i = 0; i < trainer->group->n; i++) {
+        OCT_TRY(oct__trainer_ending(trainer->group->runs[i]));
+    }
     const double gossip = (gossip_seconds(trainer->group) - gossip_before) / n / step;
     bench->steps[round] = step;
     bench->gossips[round] = gossip;
@@ -240,7 +243,7 @@ static oct_status find_time(struct oct__step_bench *bench, struct oct__step_time
         .samples_per_s = samples / step,
         .floor_samples_per_s = samples / median(bench->floors, rounds),
         .workspace_bytes =
-            n_runs * (trainer->cohort->workspace_bytes + trainer->gossip->workspace_bytes),
+            n_runs * (oct__cohort_workspace(trainer->cohort) + trainer->gossip->workspace_bytes),
         .state_bytes = n_runs * (trainer->cohort->state_bytes + trainer->gossip->state_bytes),
         .wire_bytes = traffic->messages > 0
                           ? traffic->bytes / traffic->messages
@@ -459,7 +462,7 @@ oct_status oct__bench_memory(const struct oct_config *config, int n_nodes, int n
         const struct oct__lane_need evaluation = oct__program_need(cohort->crew->eval_program);
         const struct oct__step_memory asked = {
             .state_bytes = cohort->state_bytes + trainer->gossip->state_bytes,
-            .workspace_bytes = cohort->workspace_bytes + trainer->gossip->workspace_bytes,
+            .workspace_bytes = oct__cohort_workspace(cohort) + trainer->gossip->workspace_bytes,
             .evaluation_bytes = (uint64_t)cohort->crew->n_eval_lanes * evaluation.total_bytes +
                                 evaluation.kept_stride,
             .dataset_bytes = image_bytes(trainer->train) + image_bytes(trainer->test),

@@ -6,23 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/parallel.h"
 
 /* --- memory ---------------------------------------------------------------------------------- */
-
-/* Host memory that a cohort keeps; everything here is freed in oct__cohort_destroy. */
-#define TAKE(pointer, count)                                                                       \
-    do {                                                                                           \
-        void *memory_;                                                                             \
-        OCT_TRY(oct__alloc_array((size_t)(count), sizeof *(pointer), "cohort", &memory_));         \
-        (pointer) = memory_;                                                                       \
-    } while (0)
-
-static void engine_free(struct oct__engine *engine, void *at) {
-    if (at) {
-        engine->free(engine, at);
-    }
-}
 
 /* Its nodes' place in the crew's memory. Every node starts with the same parameters. */
 static oct_status make_state(struct oct__cohort *cohort) {
@@ -31,8 +18,8 @@ static oct_status make_state(struct oct__cohort *cohort) {
     const struct oct_graph *graph = cohort->config.graph;
     size_t params = graph->params.n_elements, stats = graph->stats.n_elements;
     size_t longest = params > stats ? params : stats;
-    TAKE(cohort->host_row, longest);
-    TAKE(cohort->host_sum, longest);
+    OCT_TAKE(cohort->host_row, longest, "cohort");
+    OCT_TAKE(cohort->host_sum, longest, "cohort");
     for (int home = 0; home < OCT_HOME_STATES; home++) {
         cohort->stride[home] = crew->stride[home];
         if (crew->state[home]) {
@@ -60,13 +47,11 @@ static oct_status fill(struct oct__cohort *cohort) {
     const struct oct__crew *crew = cohort->crew;
     cohort->first_row = crew->n_aboard * c->n_nodes;
     OCT_TRY(make_state(cohort));
-    TAKE(cohort->watched, (size_t)c->n_total * crew->step_program->n_watches * 4);
-    TAKE(cohort->apart, c->n_total);
-    TAKE(cohort->batch_loss, crew->n_eval_batches);
-    TAKE(cohort->batch_hits, crew->n_eval_batches);
-    OCT_TRY(oct__crew_board(cohort->crew, cohort));
-    cohort->workspace_bytes = crew->workspace_bytes / (uint64_t)crew->n_cohorts;
-    return OCT_OK;
+    OCT_TAKE(cohort->watched, (size_t)c->n_total * crew->step_program->n_watches * 4, "cohort");
+    OCT_TAKE(cohort->apart, c->n_total, "cohort");
+    OCT_TAKE(cohort->batch_loss, crew->n_eval_batches, "cohort");
+    OCT_TAKE(cohort->batch_hits, crew->n_eval_batches, "cohort");
+    return oct__crew_board(cohort->crew, cohort);
 }
 
 oct_status oct__cohort_create(const struct oct__cohort_config *config, struct oct__cohort **out) {
@@ -101,7 +86,7 @@ void oct__cohort_destroy(struct oct__cohort *cohort) {
         oct__crew_destroy(cohort->crew); /* first of all: it may be decoding images */
     }
     for (int home = 0; home < OCT_HOME_STATES; home++) {
-        engine_free(cohort->engine, cohort->average[home]);
+        oct__engine_free(cohort->engine, cohort->average[home]);
     }
     oct__free(cohort->host_row);
     oct__ranks_free(cohort->config.ranks, cohort->host_sum);
@@ -119,6 +104,14 @@ void oct__cohort_stand(struct oct__cohort *cohort, oct_status status, const char
         cohort->status = status;
         snprintf(cohort->reason, sizeof cohort->reason, "%s", reason);
     }
+}
+
+oct_status oct__cohort_standing(const struct oct__cohort *cohort) {
+    return cohort->status == OCT_OK ? OCT_OK : oct__fail(cohort->status, "%s", cohort->reason);
+}
+
+uint64_t oct__cohort_workspace(const struct oct__cohort *cohort) {
+    return cohort->crew->workspace_bytes / (uint64_t)cohort->crew->n_cohorts;
 }
 
 oct_status oct__cohort_step(struct oct__cohort *cohort, uint32_t step, float learning_rate,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cohort.h - the nodes of a run that a process hosts: their state, a step, what they make on average.
+/* cohort.h - the nodes of a run that a process hosts: their state, a step, what they make on
+ * average.
  *
  *     state, as long as the run:     params    [node][element]     workspace, the crew's (crew.h):
  *                                    momentum  [node][element]     activations, gradients, scratch
@@ -7,13 +8,14 @@
  *                                    numerator [node][element]     with push-sum or qgm
  *                                    anchor, slow [node][element]  with slow momentum
  *
- * So memory is nodes × state + lanes × workspace. A cohort does one step of every node, settles what
- * gossip made of it, and classifies samples with a given row of parameters; messages are
- * exchange.c's, and what a run is (epochs, schedule) lies above, in trainer.c.
+ * So memory is nodes × state + lanes × workspace. Its crew does the steps of its nodes and settles
+ * what gossip made of them; a cohort averages its nodes, and classifies samples with a given row
+ * of parameters. Messages are exchange.c's, and what a run is (epochs, schedule) lies above, in
+ * trainer.c.
  *
  * Where a run has several ranks, a cohort is the share of one. Rows and `nodes` of a step are then
- * those that it hosts; random streams go by a node's number in the whole run. The average model and its
- * evaluation belong to all ranks: each calls them, and each gets the same.
+ * those that it hosts; random streams go by a node's number in the whole run. The average model
+ * and its evaluation belong to all ranks: each calls them, and each gets the same.
  */
 #ifndef OCT_TRAIN_COHORT_H
 #define OCT_TRAIN_COHORT_H
@@ -42,7 +44,7 @@ struct oct__cohort {
     double *apart;  /* [n_total] squared distances from the average model */
     double *batch_loss; /* of an evaluation, [n_eval_batches] */
     int *batch_hits;
-    uint64_t workspace_bytes, state_bytes; /* its part of the crew's, and its own */
+    uint64_t state_bytes;
 
     oct_status status; /* OK, or why it takes no further step, among others that do */
     char reason[OCT_DETAIL_BYTES];
@@ -52,14 +54,15 @@ OCT_MUST_CHECK oct_status oct__cohort_create(const struct oct__cohort_config *co
                                              struct oct__cohort **out);
 void oct__cohort_destroy(struct oct__cohort *cohort);
 
-/* The array that an update changes and gossip mixes: [node][element]. */
-void *oct__cohort_x(const struct oct__cohort *cohort);
-
-/* It takes no further step; unless it stands already. */
+/* It takes no further step; unless it stands already. And why it stands; OK: it does not. */
 void oct__cohort_stand(struct oct__cohort *cohort, oct_status status, const char *reason);
+OCT_MUST_CHECK oct_status oct__cohort_standing(const struct oct__cohort *cohort);
 
-/* One local step, of a cohort that has its crew for itself: forward, backward, update. `nodes` receives
- * n_nodes results. */
+/* Its part of what its crew works in. */
+uint64_t oct__cohort_workspace(const struct oct__cohort *cohort);
+
+/* One local step, of a cohort that has its crew for itself: forward, backward, update. `nodes`
+ * receives n_nodes results. */
 OCT_MUST_CHECK oct_status oct__cohort_step(struct oct__cohort *cohort, uint32_t step,
                                            float learning_rate, struct oct__node_step *nodes);
 

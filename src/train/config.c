@@ -492,8 +492,8 @@ int oct_option_is_incidental(const char *name) {
     return 0;
 }
 
-/* What runs side by side may each have their own, besides what is incidental: nothing that a launch of
- * all of them depends on. */
+/* What runs side by side may each have their own, besides what is incidental: nothing that a
+ * launch of all of them depends on. */
 static int is_own(int row) {
     static const enum oct__option_index own[] = {
         OCT__OPTION_seed,
@@ -517,42 +517,73 @@ static int is_own(int row) {
     return 0;
 }
 
-/* Of what is incidental: they have one clock, one pool of threads, and one way to talk. */
+/* Of what is incidental: they have one dataset, one clock, one pool of threads, and one way to
+ * talk. */
 static int is_shared(int row) {
-    return row == OCT__OPTION_threads || row == OCT__OPTION_transport || row == OCT__OPTION_every;
+    return row == OCT__OPTION_data_dir || row == OCT__OPTION_threads ||
+           row == OCT__OPTION_transport || row == OCT__OPTION_every;
+}
+
+int oct__option_same(const struct oct_option *option, const char *a, const char *b) {
+    double x, y;
+    if (strcmp(a, b) == 0) {
+        return 1;
+    }
+    return (option->type == OCT_OPTION_INT || option->type == OCT_OPTION_REAL) &&
+           oct__spec_real(option->name, a, option->least, option->most, &x) == OCT_OK &&
+           oct__spec_real(option->name, b, option->least, option->most, &y) == OCT_OK && x == y;
+}
+
+static oct_status differ(const char *name, const char *a, const char *b) {
+    OCT_FAIL(INVALID, "%s is '%s' in one run and '%s' in the other: side by side all have the same",
+             name, a, b);
 }
 
 static oct_status fits(const struct oct_config *a, const struct oct_config *b, int row) {
-    const char *name = rows[row].option.name;
-    const char *one = oct_config_get(a, name), *other = oct_config_get(b, name);
-    if (strcmp(one, other) != 0) {
-        OCT_FAIL(INVALID,
-                 "%s is '%s' in one run and '%s' in the other: side by side all have the same",
-                 name, one, other);
-    }
-    return OCT_OK;
+    const struct oct_option *option = &rows[row].option;
+    const char *one = oct_config_get(a, option->name), *other = oct_config_get(b, option->name);
+    return oct__option_same(option, one, other) ? OCT_OK : differ(option->name, one, other);
 }
 
-oct_status oct_config_fits(const struct oct_config *a, const struct oct_config *b) {
-    const struct oct_algorithm_kind *kinds[2];
-    if (!a || !b) {
-        OCT_FAIL(INVALID, "oct_config_fits: a configuration is NULL");
-    }
-    OCT_TRY(fits(a, b, OCT__OPTION_precision)); /* others follow from it */
-    for (int row = 0; row < OCT__OPTION_COUNT; row++) {
-        if ((!oct_option_is_incidental(rows[row].option.name) || is_shared(row)) && !is_own(row)) {
-            OCT_TRY(fits(a, b, row));
-        }
-    }
-    OCT_TRY(oct__algorithm_find(a->algorithm, &kinds[0]));
-    OCT_TRY(oct__algorithm_find(b->algorithm, &kinds[1]));
-    if (!kinds[0]->is_push_sum != !kinds[1]->is_push_sum) {
+/* By itself it follows from the rest, by an experiment on the graph. */
+static oct_status momentum_fits(const struct oct_config *a, const struct oct_config *b,
+                                const char **momentum) {
+    const char *other;
+    OCT_TRY(oct__config_momentum(a, momentum));
+    OCT_TRY(oct__config_momentum(b, &other));
+    return strcmp(*momentum, other) == 0 ? OCT_OK : differ("momentum", *momentum, other);
+}
+
+/* A step ends alike: with quasi-global momentum in any case, else with push-sum weights or without.
+ */
+static oct_status weights_fit(const struct oct_config *a, const struct oct_config *b,
+                              const char *momentum) {
+    const struct oct_algorithm_kind *one, *other;
+    OCT_TRY(oct__algorithm_find(a->algorithm, &one));
+    OCT_TRY(oct__algorithm_find(b->algorithm, &other));
+    if (strcmp(momentum, "qgm") != 0 && !one->is_push_sum != !other->is_push_sum) {
         OCT_FAIL(INVALID,
                  "algorithm is '%s' in one run and '%s' in the other: side by side all have "
                  "push-sum weights or none has",
                  a->algorithm, b->algorithm);
     }
     return OCT_OK;
+}
+
+oct_status oct_config_fits(const struct oct_config *a, const struct oct_config *b) {
+    const char *momentum;
+    if (!a || !b) {
+        OCT_FAIL(INVALID, "oct_config_fits: a configuration is NULL");
+    }
+    OCT_TRY(fits(a, b, OCT__OPTION_precision)); /* others follow from it */
+    for (int row = 0; row < OCT__OPTION_COUNT; row++) {
+        const int counts = !oct_option_is_incidental(rows[row].option.name) || is_shared(row);
+        if (counts && !is_own(row) && row != OCT__OPTION_momentum) {
+            OCT_TRY(fits(a, b, row));
+        }
+    }
+    OCT_TRY(momentum_fits(a, b, &momentum));
+    return weights_fit(a, b, momentum);
 }
 
 const char *oct_option_before(const struct oct_option *option) {

@@ -47,6 +47,9 @@ OCT_MUST_CHECK oct_status oct__config_check(const struct oct_config *config);
 OCT_MUST_CHECK oct_status oct__config_drop(struct oct_config *config,
                                            const struct oct_config *given);
 
+/* Whether two values of an option mean the same: "0.1" is "1e-1". */
+int oct__option_same(const struct oct_option *option, const char *a, const char *b);
+
 /* The norm that is named, or the precision's own. */
 const char *oct__config_norm(const struct oct_config *config);
 

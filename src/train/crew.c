@@ -6,24 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/parallel.h"
 #include "train/cohort.h"
 
 /* --- memory ---------------------------------------------------------------------------------- */
-
-/* Host memory that a crew keeps; everything here is freed in oct__crew_destroy. */
-#define TAKE(pointer, count)                                                                       \
-    do {                                                                                           \
-        void *memory_;                                                                             \
-        OCT_TRY(oct__alloc_array((size_t)(count), sizeof *(pointer), "crew", &memory_));           \
-        (pointer) = memory_;                                                                       \
-    } while (0)
-
-static void engine_free(struct oct__engine *engine, void *at) {
-    if (at) {
-        engine->free(engine, at);
-    }
-}
 
 /* Training and test images are normalized alike, by what was measured on the training images. */
 static oct_status make_resident(struct oct__engine *engine, const struct oct_dataset *dataset,
@@ -45,9 +32,9 @@ static oct_status make_resident(struct oct__engine *engine, const struct oct_dat
 }
 
 static void drop_resident(struct oct__engine *engine, struct oct__resident *resident) {
-    engine_free(engine, resident->lut);
+    oct__engine_free(engine, resident->lut);
     if (!resident->is_borrowed) {
-        engine_free(engine, resident->images);
+        oct__engine_free(engine, resident->images);
     }
 }
 
@@ -98,16 +85,16 @@ oct_status oct__crew_lane_open(const struct oct__program *program, const struct 
     lane->bases.stride[OCT_HOME_GRAD] = need.grad_stride;
     lane->bases.images = data->images;
     lane->bases.lut = data->lut;
-    TAKE(lane->picks, nodes * (size_t)program->batch);
-    TAKE(lane->results, 2 * nodes * (size_t)program->batch);
+    OCT_TAKE(lane->picks, nodes * (size_t)program->batch, "crew");
+    OCT_TAKE(lane->results, 2 * nodes * (size_t)program->batch, "crew");
     return data->dataset->images ? OCT_OK : open_table(program, data->dataset, lane);
 }
 
 void oct__crew_lane_close(struct oct__engine *engine, struct oct__crew_lane *lane) {
-    engine_free(engine, lane->work);
-    engine_free(engine, lane->grad);
-    engine_free(engine, lane->scratch);
-    engine_free(engine, lane->table);
+    oct__engine_free(engine, lane->work);
+    oct__engine_free(engine, lane->grad);
+    oct__engine_free(engine, lane->scratch);
+    oct__engine_free(engine, lane->table);
     oct__free(lane->decoded);
     oct__free(lane->picks);
     oct__free(lane->results);
@@ -181,8 +168,8 @@ static oct_status make_programs(struct oct__crew *crew) {
 }
 
 static oct_status make_lanes(struct oct__crew *crew) {
-    TAKE(crew->lanes, crew->n_lanes);
-    TAKE(crew->eval_lanes, crew->n_eval_lanes);
+    OCT_TAKE(crew->lanes, crew->n_lanes, "crew");
+    OCT_TAKE(crew->eval_lanes, crew->n_eval_lanes, "crew");
     for (int i = 0; i < crew->n_lanes; i++) {
         OCT_TRY(oct__crew_lane_open(crew->step_program, &crew->train, i, crew->config.seed,
                                     &crew->lanes[i]));
@@ -264,7 +251,7 @@ static oct_status check_data(const struct oct__cohort_config *c) {
 
 /* Seeds of the runs where a launch goes over several. */
 static oct_status make_seeds(struct oct__crew *crew) {
-    TAKE(crew->seeds, crew->n_cohorts);
+    OCT_TAKE(crew->seeds, crew->n_cohorts, "crew");
     return spans(crew)
                ? crew->engine->alloc(crew->engine, (size_t)crew->n_cohorts * sizeof *crew->seeds,
                                      "seeds", &crew->seeds_there)
@@ -280,9 +267,9 @@ static oct_status fill(struct oct__crew *crew) {
     OCT_TRY(make_lanes(crew));
     OCT_TRY(make_state(crew));
     OCT_TRY(make_seeds(crew));
-    TAKE(crew->cohorts, crew->n_cohorts);
-    TAKE(crew->samplers, oct__crew_rows(crew));
-    TAKE(crew->found, oct__crew_rows(crew));
+    OCT_TAKE(crew->cohorts, crew->n_cohorts, "crew");
+    OCT_TAKE(crew->samplers, oct__crew_rows(crew), "crew");
+    OCT_TAKE(crew->found, oct__crew_rows(crew), "crew");
     return OCT_OK;
 }
 
@@ -326,10 +313,10 @@ void oct__crew_destroy(struct oct__crew *crew) {
         oct__sampler_fini(&crew->samplers[row]);
     }
     for (int home = 0; home < OCT_HOME_STATES; home++) {
-        engine_free(engine, crew->state[home]);
+        oct__engine_free(engine, crew->state[home]);
     }
-    engine_free(engine, crew->kept);
-    engine_free(engine, crew->seeds_there);
+    oct__engine_free(engine, crew->kept);
+    oct__engine_free(engine, crew->seeds_there);
     oct__program_destroy(crew->step_program);
     oct__program_destroy(crew->eval_program);
     drop_resident(engine, &crew->train);
@@ -394,7 +381,8 @@ static int node_of(const struct oct__crew *crew, int row) {
 
 /* --- a step ---------------------------------------------------------------------------------- */
 
-/* What all nodes do in a step, or in settling it; where launches do not span cohorts, those of one. */
+/* What all nodes do in a step, or in settling it; where launches do not span cohorts, those of one.
+ */
 struct step_job {
     struct oct__crew *crew;
     const struct oct__cohort *cohort;
@@ -522,8 +510,8 @@ static oct_status run_forward(const struct step_job *job, const struct oct__crew
     return run_piece(crew, lane, bases, crew->n_batch, program->n_forward);
 }
 
-/* Says where a loss became what it is, which takes the step's images once more, and a step that is not
- * repeated: where other runs' nodes are in the launch, it is not looked for. */
+/* Says where a loss became what it is, which takes the step's images once more, and a step that is
+ * not repeated: where other runs' nodes are in the launch, it is not looked for. */
 static oct_status explain_loss(const struct step_job *job, struct oct__crew_lane *lane,
                                const struct oct__bases *bases, int node, double loss) {
     const struct oct__program *program = job->crew->step_program;
@@ -603,27 +591,32 @@ static oct_status settle_launch(void *context, int item, int worker) {
                      program->n_calls);
 }
 
-/* All launches: one of all rows, or each cohort's own. Of a cohort by itself a failure is returned, of one
- * among others it is noted. */
+static oct_status launch(struct step_job *job, int n_lanes, int n_launches, oct__task *task) {
+    oct_status status = oct__parallel(n_lanes, n_launches, task, job);
+    return status == OCT_OK ? OCT_OK : oct__fail_within(status, "step %u: ", job->step);
+}
+
+/* All launches: one of all rows, or each cohort's own. Of a cohort by itself a failure is
+ * returned, of one among others it is noted. */
 static oct_status each_launch(struct step_job *job, oct__task *task) {
     struct oct__crew *crew = job->crew;
     const int n_launches = crew->config.n_nodes / crew->step_program->form.n_nodes;
     if (spans(crew)) {
         job->cohort = crew->cohorts[0];
-        return oct__parallel(1, 1, task, job);
+        return launch(job, 1, 1, task);
     }
     for (int i = 0; i < crew->n_aboard; i++) {
-        job->cohort = crew->cohorts[i];
-        if (job->cohort->status != OCT_OK) {
+        struct oct__cohort *cohort = crew->cohorts[i];
+        if (cohort->status != OCT_OK) {
             continue;
         }
-        oct_status status = oct__parallel(crew->n_lanes, n_launches, task, job);
+        job->cohort = cohort;
+        oct_status status = launch(job, crew->n_lanes, n_launches, task);
         if (status != OCT_OK && crew->n_cohorts == 1) {
             return status;
         }
         if (status != OCT_OK) {
-            status = oct__fail_within(status, "step %u: ", job->step);
-            oct__cohort_stand(crew->cohorts[i], status, oct_last_error());
+            oct__cohort_stand(cohort, status, oct_last_error());
         }
     }
     return OCT_OK;
@@ -631,8 +624,7 @@ static oct_status each_launch(struct step_job *job, oct__task *task) {
 
 oct_status oct__crew_step(struct oct__crew *crew, uint32_t step, float learning_rate) {
     struct step_job job = {crew, NULL, step, learning_rate};
-    oct_status status = each_launch(&job, step_launch);
-    return status == OCT_OK ? OCT_OK : oct__fail_within(status, "step %u: ", step);
+    return each_launch(&job, step_launch);
 }
 
 oct_status oct__crew_settle(struct oct__crew *crew, uint32_t step, float learning_rate) {

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crew.h - what works for cohorts: programs, lanes with their memory, the data as the engine reads it.
+/* crew.h - what works for cohorts: programs, lanes with their memory, the data as the engine reads
+ * it.
  *
- * A crew takes the steps of one run's nodes, or those of several runs side by side. Then their cohorts have
- * the same form, and their nodes lie one cohort after the other in the same arrays:
+ * A crew takes the steps of one run's nodes, or those of several runs side by side. Then their
+ * cohorts have the same form, and their nodes lie one cohort after the other in the same arrays:
  *
  *     state [row]      | node 0 … n - 1 of run 0 | node 0 … n - 1 of run 1 | …
  *
- * On an engine that is wide one launch covers them all; elsewhere lanes go from one cohort to the next.
- * What a node computes does not depend on who else is there: its random streams go by its own run's seed and its
- * own number in it, and no sum goes over several nodes. So a run has the bits that it has alone.
+ * On an engine that is wide one launch covers them all; elsewhere lanes go from one cohort to the
+ * next. What a node computes does not depend on who else is there: its random streams go by its
+ * own run's seed and its own number in it, and no sum goes over several nodes. So a run has the
+ * bits that it has alone.
  *
- * A run whose loss is not finite *stands*: it takes no further step, and the others go on. In a wide
- * launch its nodes are still computed, which changes nothing but their own rows.
+ * A run that fails *stands*: it takes no further step, and the others go on. In a wide launch its
+ * nodes are still computed, which changes nothing but their own rows.
  */
 #ifndef OCT_TRAIN_CREW_H
 #define OCT_TRAIN_CREW_H
@@ -123,7 +125,7 @@ struct oct__crew {
     uint64_t workspace_bytes;
 };
 
-/* For `n_cohorts` of the form that `config` describes; its seed and its partition are not looked at. */
+/* For `n_cohorts` of the form that `config` describes; its partition is not looked at. */
 OCT_MUST_CHECK oct_status oct__crew_create(const struct oct__cohort_config *config, int n_cohorts,
                                            struct oct__crew **out);
 void oct__crew_destroy(struct oct__crew *crew);
@@ -131,18 +133,18 @@ void oct__crew_destroy(struct oct__crew *crew);
 /* Nodes of all cohorts. */
 int oct__crew_rows(const struct oct__crew *crew);
 
-/* Takes a cohort aboard, whose config and place (crew, first_row, state) are thereby known, before its first
- * step: its nodes' samples. When all are there, images begin to be decoded. */
+/* Takes a cohort aboard, whose config and place (crew, first_row, state) are thereby known, before
+ * its first step: its nodes' samples. When all are there, images begin to be decoded. */
 OCT_MUST_CHECK oct_status oct__crew_board(struct oct__crew *crew, struct oct__cohort *cohort);
 
-/* One local step of every node of those that do not stand: forward, backward, update. Its results are in
- * `found`. Where there is one cohort its failure is returned; where there are more it is noted with the one that
- * it concerns (oct__cohort_stand), and what is returned concerns all. */
+/* One local step of every node of those that do not stand: forward, backward, update. Its results
+ * are in `found`. Where there is one cohort its failure is returned; where there are more it is
+ * noted with the one that it concerns (oct__cohort_stand), and what is returned concerns all. */
 OCT_MUST_CHECK oct_status oct__crew_step(struct oct__crew *crew, uint32_t step,
                                          float learning_rate);
 
-/* What slow momentum keeps of a round; then z = x / u and quasi-global momentum, after gossip or in its
- * place, by the weights that cohorts have (`weights`). Nothing where neither is. */
+/* What slow momentum keeps of a round; then z = x / u and quasi-global momentum, after gossip or
+ * in its place, by the weights that cohorts have (`weights`). Nothing where neither is. */
 OCT_MUST_CHECK oct_status oct__crew_settle(struct oct__crew *crew, uint32_t step,
                                            float learning_rate);
 
@@ -150,7 +152,8 @@ OCT_MUST_CHECK oct_status oct__crew_settle(struct oct__crew *crew, uint32_t step
 struct oct__bases oct__crew_bases(const struct oct__crew *crew, const struct oct__crew_lane *lane,
                                   int row);
 
-/* Sets off the losses and hits of a launch; waits for them and sums each node's, in sample order. */
+/* Sets off the losses and hits of a launch; waits for them and sums each node's, in sample order.
+ */
 OCT_MUST_CHECK oct_status oct__crew_fetch(struct oct__crew *crew,
                                           const struct oct__program *program,
                                           struct oct__crew_lane *lane,

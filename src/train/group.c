@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* group.c - runs side by side, or one: making them, letting them run, giving back what they took. */
+/* group.c - runs side by side, or one: making them, letting them run, giving back what they took.
+ */
 #include "train/trainer.h"
 
 #include <stdio.h>
@@ -24,7 +25,8 @@ static void free_run(struct oct_trainer *trainer) {
     oct__free(trainer);
 }
 
-/* What is in the engine's memory goes before the engine, and all that refers to a run before the run. */
+/* What is in the engine's memory goes before the engine, and all that refers to a run before the
+ * run. */
 static void destroy(struct oct__group *group) {
     int n = 0;
     for (; group->runs && n < group->n && group->runs[n]; n++) {
@@ -66,14 +68,18 @@ static oct_status add(struct oct__group *group, int number, const struct oct_con
     return OCT_OK;
 }
 
-static oct_status make(const struct oct_config *const *configs, const struct oct_hooks *hooks,
-                       int n, struct oct__group **out) {
+oct_status oct__group_make(const struct oct_config *const *configs, const struct oct_hooks *hooks,
+                           int n, struct oct__engine *take, struct oct__group **out) {
     void *memory;
-    OCT_TRY(oct__alloc(sizeof(struct oct__group), "trainer", &memory));
+    oct_status status = oct__alloc(sizeof(struct oct__group), "trainer", &memory);
+    if (status != OCT_OK) {
+        oct__engine_close(take);
+        return status;
+    }
     struct oct__group *group = memory;
     group->n = n;
-    oct_status status =
-        oct__alloc_array((size_t)n, sizeof(struct oct_trainer *), "trainer", &memory);
+    group->engine = take;
+    status = oct__alloc_array((size_t)n, sizeof(struct oct_trainer *), "trainer", &memory);
     group->runs = status == OCT_OK ? memory : NULL;
     for (int i = 0; i < n && status == OCT_OK; i++) {
         status = add(group, i, configs[i], hooks ? &hooks[i] : NULL);
@@ -93,22 +99,22 @@ oct_status oct_trainer_create(const struct oct_config *config, const struct oct_
         OCT_FAIL(INVALID, "a trainer needs a configuration and a place to be returned");
     }
     struct oct__group *group;
-    OCT_TRY(make(&config, hooks, 1, &group));
+    OCT_TRY(oct__group_make(&config, hooks, 1, NULL, &group));
     *out = group->runs[0];
     return OCT_OK;
 }
 
-/* Whether run `i` can go beside the first. */
-static oct_status check_fit(const struct oct_config *const *configs, const struct oct_hooks *hooks,
-                            int i) {
+/* Whether run `i` can go beside the first, as far as it is known before options are complete. */
+static oct_status check_hooks(const struct oct_config *const *configs,
+                              const struct oct_hooks *hooks, int i) {
     if (!configs[i]) {
         OCT_FAIL(INVALID, "oct_trainers_create: configuration %d is NULL", i);
     }
-    OCT_TRY(oct_config_fits(configs[0], configs[i]));
     if (hooks && (hooks[i].train != hooks[0].train || hooks[i].test != hooks[0].test)) {
         OCT_FAIL(INVALID, "your own data: runs side by side all have the same");
     }
-    if (hooks && hooks[i].model != hooks[0].model) {
+    if (hooks &&
+        (hooks[i].model != hooks[0].model || hooks[i].model_context != hooks[0].model_context)) {
         OCT_FAIL(INVALID, "your own model: runs side by side all have the same");
     }
     return OCT_OK;
@@ -123,13 +129,10 @@ oct_status oct_trainers_create(const struct oct_config *const *configs,
                  OCT_RUNS_MOST);
     }
     for (int i = 0; i < n; i++) {
-        OCT_TRY(check_fit(configs, hooks, i));
-    }
-    if (n > 1 && strcmp(configs[0]->transport, "mpi") == 0) {
-        OCT_FAIL(INVALID, "transport is mpi, and runs side by side are in one process");
+        OCT_TRY(check_hooks(configs, hooks, i));
     }
     struct oct__group *group;
-    OCT_TRY(make(configs, hooks, n, &group));
+    OCT_TRY(oct__group_make(configs, hooks, n, NULL, &group));
     memcpy(out, group->runs, (size_t)n * sizeof *out);
     return OCT_OK;
 }

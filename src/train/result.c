@@ -99,7 +99,7 @@ static oct_status fill_result(struct oct_trainer *trainer, struct oct_result *ou
     }
     const struct oct__traffic *all = &trainer->exchange->traffic, *last = &trainer->final_traffic;
     const uint64_t statistics = trainer->statistics ? trainer->statistics->workspace_bytes : 0;
-    uint64_t bytes[2] = {trainer->cohort->workspace_bytes + trainer->gossip->workspace_bytes +
+    uint64_t bytes[2] = {oct__cohort_workspace(trainer->cohort) + trainer->gossip->workspace_bytes +
                              statistics,
                          trainer->cohort->state_bytes + trainer->gossip->state_bytes};
     OCT_TRY(oct__ranks_count(trainer->ranks, bytes, 2));

@@ -10,20 +10,8 @@
  */
 #include <string.h>
 
-#include "base/spec.h"
 #include "train/checkpoint.h"
 #include "train/config.h"
-
-/* "0.1" is "1e-1". */
-static int same_value(const struct oct_option *option, const char *a, const char *b) {
-    double x, y;
-    if (strcmp(a, b) == 0) {
-        return 1;
-    }
-    return (option->type == OCT_OPTION_INT || option->type == OCT_OPTION_REAL) &&
-           oct__spec_real(option->name, a, option->least, option->most, &x) == OCT_OK &&
-           oct__spec_real(option->name, b, option->least, option->most, &y) == OCT_OK && x == y;
-}
 
 static oct_status refuse(const struct oct_config *config, const char *folder, const char *name,
                          const char *value) {
@@ -47,12 +35,12 @@ static oct_status apply(struct oct_config *config, const char *folder,
     const int is_given = oct_config_is_set(config, option->name);
     if (is_given) {
         return oct_option_is_incidental(option->name) ||
-                       same_value(option, oct_config_get(config, option->name), saved->value)
+                       oct__option_same(option, oct_config_get(config, option->name), saved->value)
                    ? OCT_OK
                    : refuse(config, folder, option->name, saved->value);
     }
     if (strcmp(option->name, "resume") == 0 ||
-        (!saved->is_set && same_value(option, option->fallback, saved->value))) {
+        (!saved->is_set && oct__option_same(option, option->fallback, saved->value))) {
         return OCT_OK;
     }
     /* The folder may have been moved since; where it is now is where the run goes on. */

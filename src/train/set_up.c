@@ -180,15 +180,22 @@ static oct_status warn_of_growth(const struct oct_config *config) {
     return OCT_OK;
 }
 
-/* What runs side by side share, made for the first of them. */
+/* What runs side by side share, made for the first of them. A builder of one's own may build what
+ * it likes each time. */
 static oct_status share(struct oct__group *group, const struct oct__cohort_config *cohort) {
+    const struct oct_graph *graph = cohort->graph, *first = &group->runs[0]->graph;
     group->engine->is_shared = group->n > 1;
+    if (graph->n_layers != first->n_layers ||
+        graph->params.n_elements != first->params.n_elements ||
+        graph->stats.n_elements != first->stats.n_elements) {
+        OCT_FAIL(INVALID, "your own model: runs side by side all have the same");
+    }
     return group->n == 1 || group->crew ? OCT_OK : oct__crew_create(cohort, group->n, &group->crew);
 }
 
 static oct_status make_cohort(struct oct_trainer *trainer, const struct oct_config *config) {
     struct oct__group *group = trainer->group;
-    if (!group->engine) {
+    if (!group->engine) { /* a test may have brought one */
         OCT_TRY(oct__engine_open(engine_name(config), trainer->n_threads, &group->engine));
     }
     trainer->engine = group->engine;
@@ -482,13 +489,33 @@ static oct_status set_up(struct oct_trainer *trainer, const struct oct_config *c
     return config->resume[0] ? oct__trainer_resume(trainer, config->resume) : OCT_OK;
 }
 
+/* Whether it may go beside those that were made before, with all its options. */
+static oct_status check_company(const struct oct_trainer *trainer) {
+    const struct oct__group *group = trainer->group;
+    const struct oct_config *config = trainer->config;
+    if (group->n > 1 && strcmp(config->transport, "mpi") == 0) {
+        OCT_FAIL(INVALID, "transport is mpi, and runs side by side are in one process");
+    }
+    for (int i = 0; i < trainer->number; i++) {
+        const struct oct_config *other = group->runs[i]->config;
+        OCT_TRY(i == 0 ? oct_config_fits(other, config) : OCT_OK);
+        if (config->checkpoint[0] && strcmp(config->checkpoint, other->checkpoint) == 0) {
+            OCT_FAIL(INVALID,
+                     "checkpoint is %s in two runs: each keeps its own in a folder of its own",
+                     config->checkpoint);
+        }
+    }
+    return OCT_OK;
+}
+
 /* The options are those of the run that goes on, if one does. */
 static oct_status complete(struct oct_trainer *trainer) {
     struct oct_config *config = trainer->config;
     if (config->resume[0]) {
         OCT_TRY(oct_config_resume(config, config->resume));
     }
-    return oct__config_check(config);
+    OCT_TRY(oct__config_check(config));
+    return check_company(trainer);
 }
 
 /* Every rank has the same run, and sees the same folder. */

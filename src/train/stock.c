@@ -278,7 +278,8 @@ static oct_status resume(struct oct_trainer *trainer, const struct oct__manifest
     OCT_TRY(oct__absence_take(trainer, manifest));
     OCT_TRY(oct__nodes_take(trainer, manifest));
     oct__together_begin(trainer);
-    return oct__crew_settle(trainer->cohort->crew, (uint32_t)trainer->step, 0.0F);
+    OCT_TRY(oct__crew_settle(trainer->cohort->crew, (uint32_t)trainer->step, 0.0F));
+    return oct__cohort_standing(trainer->cohort);
 }
 
 oct_status oct__trainer_resume(struct oct_trainer *trainer, const char *folder) {

@@ -128,8 +128,8 @@ oct_status oct__trainer_ending(const struct oct_trainer *trainer) {
     return trainer->status == OCT_OK ? OCT_OK : oct__fail(trainer->status, "%s", trainer->reason);
 }
 
-/* The first run that has not ended for some reason, from number `from`; NULL: there is none. All of them
- * are after the same step. */
+/* The first run that has not ended for some reason, from number `from`; NULL: there is none. All
+ * of them are after the same step. */
 static struct oct_trainer *next_of(const struct oct__group *group, int from) {
     for (int i = from; i < group->n; i++) {
         if (group->runs[i]->status == OCT_OK) {
@@ -150,19 +150,29 @@ static void end_all(struct oct__group *group, oct_status status) {
     }
 }
 
-/* What engines that do not wait have found out since about the last round. Number 0: it concerns all. */
+/* What an engine that does not wait has found out since about a run's last round; of one that was
+ * stopped meanwhile, too. */
 static void hear(struct oct__group *group) {
     struct oct__engine *engine = group->engine;
     int number;
     oct_status status = OCT_OK;
     while (engine->is_shared && engine->verdict &&
            (status = engine->verdict(engine, &number)) != OCT_OK) {
-        if (number == 0) {
-            end_all(group, status);
-        } else if (group->runs[number - 1]->status == OCT_OK) {
-            oct__trainer_end(group->runs[number - 1], status);
+        struct oct_trainer *run = group->runs[number - 1];
+        if (run->status == OCT_OK || run->status == OCT_STATUS_CANCELLED) {
+            oct__trainer_end(run,
+                             oct__fail_within(status, "step %lld: ", (long long)run->step - 1));
         }
     }
+}
+
+/* The same of all that was launched so far: before the runs are tested, and kept. */
+static void hear_all(struct oct__group *group) {
+    struct oct__engine *engine = group->engine;
+    if (engine->is_shared && engine->finish) {
+        end_all(group, engine->finish(engine));
+    }
+    hear(group);
 }
 
 /* What the step that follows is, for all: they fit, and are after the same step. */
@@ -188,13 +198,14 @@ static oct_status talk(struct oct_trainer *run) {
     const struct oct__cohort *cohort = run->cohort;
     memcpy(run->nodes + run->first_node, cohort->crew->found + cohort->first_row,
            (size_t)run->n_hosted * sizeof *run->nodes);
-    return cohort->status == OCT_OK ? gossip(run, run->step)
-                                    : oct__fail(cohort->status, "%s", cohort->reason);
+    OCT_TRY(oct__cohort_standing(cohort));
+    return gossip(run, run->step);
 }
 
 static oct_status end_step(struct oct_trainer *run) {
+    OCT_TRY(oct__cohort_standing(run->cohort)); /* settling may have failed */
     OCT_TRY(oct__absence_end(run));
-    run->has_watched |= run->cohort->crew->watch;
+    run->has_watched |= run->watches && run->cohort->crew->watch;
     OCT_TRY(oct__together_step(run));
     const int64_t samples = (int64_t)run->batch * oct__absence_present(run);
     run->epoch_samples += samples;
@@ -288,7 +299,9 @@ static oct_status final_rounds(struct oct_trainer *trainer) {
         const int64_t round = oct__trainer_rounds(trainer) + trainer->final_done;
         OCT_TRY(
             oct__exchange_round(trainer->exchange, (uint32_t)round, (uint32_t)trainer->step, 1));
+        /* the other runs' nodes, too, which changes nothing: theirs are settled */
         OCT_TRY(oct__crew_settle(trainer->cohort->crew, (uint32_t)trainer->step, 0.0F));
+        OCT_TRY(oct__cohort_standing(trainer->cohort));
         if (trainer->final_done + 1 == trainer->n_final) {
             OCT_TRY(mix_statistics(trainer));
         }
@@ -373,14 +386,6 @@ static int64_t steps_done(const struct oct_trainer *run) {
     return run->step - run->epochs_done * run->epoch_steps;
 }
 
-/* One that wants to stop stops them all, so that they can go on side by side. */
-static void end_or_stop(struct oct_trainer *run, oct_status status) {
-    oct__trainer_end(run, status);
-    if (status == OCT_STATUS_CANCELLED) {
-        end_all(run->group, status);
-    }
-}
-
 static int goes_on(const struct oct_trainer *run) {
     return run->status == OCT_OK && run->epochs_done < run->n_epochs;
 }
@@ -392,6 +397,16 @@ static struct oct_trainer *next_going(const struct oct__group *group) {
         run = next_of(group, run->number + 1);
     }
     return run;
+}
+
+/* One that wants to stop stops all that go on, so that they can do so side by side. */
+static void end_or_stop(struct oct_trainer *run, oct_status status) {
+    oct__trainer_end(run, status);
+    for (EACH(other, run->group)) {
+        if (status == OCT_STATUS_CANCELLED && goes_on(other)) {
+            oct__trainer_end(other, status);
+        }
+    }
 }
 
 static void run_steps(struct oct__group *group) {
@@ -420,12 +435,13 @@ static void run_epoch(struct oct__group *group) {
     if (!is_at_end) {
         run_steps(group);
     }
+    hear_all(group);
     for (EACH(run, group)) {
         if (goes_on(run) && steps_done(run) == run->epoch_steps) {
             end_or_stop(run, end_epoch(run));
         }
     }
-    hear(group);
+    hear_all(group);
 }
 
 /* A run that is left to choose when it writes a checkpoint (option every: 0) does so after as many times
@@ -451,40 +467,50 @@ static oct_status keep(struct oct_trainer *run) {
     OCT_TRY(oct__together_sync(run));
     const double began = oct__seconds();
     OCT_TRY(oct__trainer_keep(run, run->config->checkpoint));
-    run->checkpoint_seconds += oct__seconds() - began;
+    const double taken = oct__seconds() - began;
+    run->checkpoint_seconds += taken;
+    run->group->kept_seconds += taken;
     return OCT_OK;
 }
 
-/* A checkpoint is due after every so many epochs, after the last, and when the caller stops. Runs side by side
- * write theirs after the same epochs. */
-static void keep_all(struct oct__group *group) {
-    struct oct_trainer *first = next_going(group);
-    const double began = oct__seconds();
-    int due = 0, n_kept = 0;
-    if (first && first->config->checkpoint[0]) {
-        oct__trainer_end(first, is_due(first, &due));
+/* Whether those that go on keep what they have; that is one question for all of them. */
+static int are_due(struct oct__group *group) {
+    int due = 0;
+    for (EACH(run, group)) {
+        if (goes_on(run) && run->config->checkpoint[0]) {
+            oct__trainer_end(run, is_due(run, &due));
+            return due;
+        }
     }
+    return 0;
+}
+
+/* A checkpoint is due after every so many epochs, after the last, and when the caller stops. Runs
+ * side by side write theirs after the same epochs. */
+static void keep_all(struct oct__group *group) {
+    const int due = are_due(group);
+    const double before = group->kept_seconds;
+    group->kept_seconds = 0;
     for (int i = 0; i < group->n; i++) {
         struct oct_trainer *run = group->runs[i];
         const int is_stopped = run->status == OCT_STATUS_CANCELLED;
         const int is_done = run->status == OCT_OK && run->epochs_done == run->n_epochs;
         if (run->config->checkpoint[0] && (is_stopped || is_done || (due && goes_on(run)))) {
             oct__trainer_end(run, keep(run));
-            n_kept++;
+            group->kept_at = oct__seconds();
         }
     }
-    if (n_kept > 0) {
-        group->kept_at = oct__seconds();
-        group->kept_seconds = group->kept_at - began;
-    }
+    group->kept_seconds = group->kept_seconds > 0 ? group->kept_seconds : before;
 }
 
 /* Time goes by in pieces, so that a checkpoint has all of it. */
 static void count_seconds(struct oct__group *group) {
     const double now = oct__seconds();
     for (int i = 0; i < group->n; i++) {
-        group->runs[i]->seconds += now - group->runs[i]->started;
-        group->runs[i]->started = now;
+        struct oct_trainer *run = group->runs[i];
+        const int counts = run->status == OCT_OK || run->status == OCT_STATUS_CANCELLED;
+        run->seconds += counts ? now - run->started : 0;
+        run->started = now;
     }
 }
 

@@ -9,6 +9,7 @@
  *     result.c    what came out; the average model as a file
  *     stock.c     checkpoints: what a run consists of
  *     absence.c   nodes that are away (option fault)
+ *
  */
 #ifndef OCT_TRAIN_TRAINER_H
 #define OCT_TRAIN_TRAINER_H
@@ -44,6 +45,12 @@ struct oct__group {
     struct oct__crew *crew;       /* NULL: a run by itself has its cohort's own */
     double kept_at, kept_seconds; /* when checkpoints were last finished, and how long they took */
 };
+
+/* Runs of these configurations. `take` is an engine for them, which is taken over, however this
+ * ends: that of a test; NULL: the one that the first configuration names. */
+OCT_MUST_CHECK oct_status oct__group_make(const struct oct_config *const *configs,
+                                          const struct oct_hooks *hooks, int n,
+                                          struct oct__engine *take, struct oct__group **out);
 
 struct oct_trainer {
     struct oct__group *group;
@@ -110,8 +117,8 @@ static inline int64_t oct__trainer_rounds(const struct oct_trainer *trainer) {
 OCT_MUST_CHECK oct_status oct__trainer_set_up(struct oct_trainer *trainer,
                                               const struct oct_config *config);
 
-/* One step of every node, with its round of gossip, of this run and those side by side with it; how it went in this
- * one. */
+/* One step of every node, with its round of gossip, of this run and those side by side with it;
+ * how it went in this one. */
 OCT_MUST_CHECK oct_status oct__trainer_step(struct oct_trainer *trainer);
 
 /* All runs of a group that can, to the last epoch: how each has ended is in its `status`. */

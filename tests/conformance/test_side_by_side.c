@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_side_by_side.c - runs side by side: each is the run that it is alone, on every engine.
  *
- * On a wide engine (cuda, on an emulated GPU: tests/cuda) launches go over the nodes of all runs, elsewhere
- * one run's nodes come after another's. Either way a run has its bits, messages and figures; one that fails
- * leaves the others alone; and all stop after the same step and go on from there.
+ * On a wide engine (cuda, on an emulated GPU: tests/cuda; and a CPU that is told to be wide)
+ * launches go over the nodes of all runs, elsewhere one run's nodes come after another's. Either
+ * way a run has its bits, messages and figures; one that fails leaves the others alone; and all
+ * stop after the same step and go on from there.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -78,7 +79,7 @@ static struct oct_config *configure(const struct company *company, int run, cons
     struct oct_config *config = NULL;
     EXPECT_OK(oct_config_create(&config));
     set_all(config, &base);
-    EXPECT_OK(oct_config_set(config, "engine", engine));
+    EXPECT_OK(oct_config_set(config, "engine", strcmp(engine, "wide") == 0 ? "cpu" : engine));
     set_all(config, &company->all);
     set_all(config, &company->own[run]);
     return config;
@@ -129,17 +130,36 @@ static void expect_same(const char *engine, const char *name, int run, const str
     assert_memory_equal(&found->last_edge, &expected->last_edge, sizeof found->last_edge);
 }
 
-static void open_company(const struct company *company, const char *engine,
-                         const struct oct_hooks *hooks, struct oct_trainer *trainers[RUNS]) {
+/* With an engine of their own, or that of that name. */
+static void open_with(const struct company *company, const char *name, struct oct__engine *take,
+                      const struct oct_hooks *hooks, struct oct_trainer *trainers[RUNS]) {
     struct oct_config *configs[RUNS];
+    struct oct__group *group;
     for (int i = 0; i < RUNS; i++) {
-        configs[i] = configure(company, i, engine);
+        configs[i] = configure(company, i, name);
     }
-    EXPECT_OK(
-        oct_trainers_create((const struct oct_config *const *)configs, hooks, RUNS, trainers));
+    const struct oct_config *const *all = (const struct oct_config *const *)configs;
+    if (take) {
+        EXPECT_OK(oct__group_make(all, hooks, RUNS, take, &group));
+        memcpy(trainers, group->runs, RUNS * sizeof *trainers);
+    } else {
+        EXPECT_OK(oct_trainers_create(all, hooks, RUNS, trainers));
+    }
     for (int i = 0; i < RUNS; i++) {
         oct_config_destroy(configs[i]);
     }
+}
+
+static struct oct__engine *cpu(int is_to_be_wide) {
+    struct oct__engine *engine = NULL;
+    EXPECT_OK(oct__engine_open("cpu", 2, &engine));
+    engine->is_wide = is_to_be_wide;
+    return engine;
+}
+
+static void open_company(const struct company *company, const char *engine,
+                         const struct oct_hooks *hooks, struct oct_trainer *trainers[RUNS]) {
+    open_with(company, engine, strcmp(engine, "wide") == 0 ? cpu(1) : NULL, hooks, trainers);
 }
 
 static void close_company(struct oct_trainer *trainers[RUNS]) {
@@ -149,15 +169,22 @@ static void close_company(struct oct_trainer *trainers[RUNS]) {
     }
 }
 
-/* On the emulated GPU that engine alone, which the others have come before. */
-static int is_subject(int engine) {
-    const struct oct_engine_kind *kind = oct__engine_at(engine);
-    return !kind->plugin.unavailable && !kind->is_oracle &&
-           (!IS_EMULATED || strcmp(kind->plugin.name, "cuda") == 0);
+/* Engines of the registry, and then one more: a CPU whose launches are those of a wide engine. On
+ * the emulated GPU that engine alone, which the others have come before. NULL past the end. */
+static const char *subject(int index) {
+    for (int e = 0; oct__engine_at(e); e++) {
+        const struct oct_engine_kind *kind = oct__engine_at(e);
+        const int counts = !kind->plugin.unavailable && !kind->is_oracle &&
+                           (!IS_EMULATED || strcmp(kind->plugin.name, "cuda") == 0);
+        if (counts && index-- == 0) {
+            return kind->plugin.name;
+        }
+    }
+    return index == 0 && !IS_EMULATED ? "wide" : NULL;
 }
 
-static const char *name_of(int engine) {
-    return oct__engine_at(engine)->plugin.name;
+static int is_wide(const char *engine) {
+    return strcmp(engine, "wide") == 0 || strcmp(engine, "cuda") == 0;
 }
 
 /* --- steps ----------------------------------------------------------------------------------- */
@@ -202,17 +229,17 @@ static void expect_same_as_alone(const struct oct_trainer *found, const struct c
 
 static void a_step_has_the_bits_that_it_has_alone(void **state) {
     (void)state;
-    for (int e = 0; oct__engine_at(e); e++) {
-        for (size_t c = 0; is_subject(e) && c < OCT_COUNT_OF(companies); c++) {
+    for (int e = 0; subject(e); e++) {
+        for (size_t c = 0; c < OCT_COUNT_OF(companies); c++) {
             struct oct_trainer *trainers[RUNS];
-            open_company(&companies[c], name_of(e), NULL, trainers);
+            open_company(&companies[c], subject(e), NULL, trainers);
             for (int step = 0; step < STEPS; step++) {
                 EXPECT_OK(
                     oct__trainer_step(trainers[step % RUNS])); /* whichever is asked, all do one */
             }
             for (int i = 0; i < RUNS; i++) {
                 assert_int_equal(trainers[i]->step, STEPS);
-                expect_same_as_alone(trainers[i], &companies[c], i, name_of(e));
+                expect_same_as_alone(trainers[i], &companies[c], i, subject(e));
                 assert_true(i == 0 || trainers[i]->nodes[3].loss != trainers[0]->nodes[3].loss);
             }
             close_company(trainers);
@@ -228,32 +255,32 @@ static void spoil(struct oct_trainer *trainer, int node, enum oct__home home) {
     EXPECT_OK(trainer->engine->write(trainer->engine, at + 8 * sizeof value, &value, sizeof value));
 }
 
-/* A loss that is not finite is seen in its step. What an update makes of a momentum is seen when it is packed, on a
- * GPU a step later. */
+/* A loss that is not finite is seen in its step. What an update makes of a momentum is seen when
+ * it is packed, on a GPU a step later. */
 static void one_that_fails_leaves_the_others(void **state) {
     (void)state;
     static const struct {
         enum oct__home home;
-        const char *cpu, *cuda;
+        const char *narrow, *wide;
     } harms[] = {
         {OCT_HOME_PARAM, "node 2: parameter stem.weight", "node 2: the loss is nan"},
         {OCT_HOME_MOMENTUM, "pack: tensor 0 of node 2's row", "pack: tensor 0 of node 2's row"},
     };
-    for (int e = 0; oct__engine_at(e); e++) {
-        for (size_t h = 0; is_subject(e) && h < OCT_COUNT_OF(harms); h++) {
+    for (int e = 0; subject(e); e++) {
+        for (size_t h = 0; h < OCT_COUNT_OF(harms); h++) {
             const struct company *company = &companies[h]; /* fp32, int8 */
             struct oct_trainer *trainers[RUNS];
-            open_company(company, name_of(e), NULL, trainers);
+            open_company(company, subject(e), NULL, trainers);
             spoil(trainers[1], 2, harms[h].home);
             for (int step = 0; step < STEPS; step++) {
                 EXPECT_OK(oct__trainer_step(trainers[0]));
             }
             EXPECT_FAILURE(oct__trainer_step(trainers[1]), OCT_STATUS_NOT_FINITE,
-                           IS_EMULATED ? harms[h].cuda : harms[h].cpu);
+                           is_wide(subject(e)) ? harms[h].wide : harms[h].narrow);
             assert_true(trainers[1]->step < 2);
             for (int i = 0; i < RUNS; i += 2) {
                 assert_int_equal(trainers[i]->step, STEPS);
-                expect_same_as_alone(trainers[i], company, i, name_of(e));
+                expect_same_as_alone(trainers[i], company, i, subject(e));
             }
             close_company(trainers);
         }
@@ -264,18 +291,18 @@ static void one_that_fails_leaves_the_others(void **state) {
 
 static void a_run_has_the_bits_that_it_has_alone(void **state) {
     (void)state;
-    for (int e = 0; oct__engine_at(e); e++) {
-        for (size_t c = 0; is_subject(e) && c < OCT_COUNT_OF(companies); c++) {
+    for (int e = 0; subject(e); e++) {
+        for (size_t c = 0; c < OCT_COUNT_OF(companies); c++) {
             struct oct_trainer *trainers[RUNS];
             struct oct_ending endings[RUNS];
-            open_company(&companies[c], name_of(e), NULL, trainers);
+            open_company(&companies[c], subject(e), NULL, trainers);
             EXPECT_OK(oct_trainers_run(trainers, RUNS, endings));
             for (int i = 0; i < RUNS; i++) {
                 assert_int_equal(endings[i].status, OCT_OK);
                 assert_string_equal(endings[i].reason, "");
                 const struct outcome found = outcome_of(trainers[i]);
-                const struct outcome expected = alone(&companies[c], i, name_of(e));
-                expect_same(name_of(e), companies[c].name, i, &found, &expected);
+                const struct outcome expected = alone(&companies[c], i, subject(e));
+                expect_same(subject(e), companies[c].name, i, &found, &expected);
                 assert_true(i == 0 || strcmp(found.result.model_sha256,
                                              outcome_of(trainers[0]).result.model_sha256) != 0);
             }
@@ -316,24 +343,29 @@ static int stop(const struct oct_progress *progress, void *context) {
     return ++stopper->heard == stopper->at;
 }
 
-/* Wherever one of them stops, at a step, in a test, in a round after training: all have stopped after the same step,
- * and come to the same end. */
+/* The same, counting steps alone; 0: never. */
+static int stop_steps(const struct oct_progress *progress, void *context) {
+    return progress->phase == OCT_PHASE_TRAIN && stop(progress, context);
+}
+
+/* Wherever one of them stops, at a step, in a test, in a round after training: all have stopped
+ * after the same step, and come to the same end. */
 static void all_stop_together(void **state) {
     (void)state;
-    const struct company *company = &companies[0];
-    for (int e = 0; oct__engine_at(e); e++) {
+    const struct company *company = &companies[2]; /* which settles */
+    for (int e = 0; subject(e); e++) {
         struct outcome expected[RUNS];
         int has_stopped = 1;
-        for (int i = 0; is_subject(e) && i < RUNS; i++) {
-            expected[i] = alone(company, i, name_of(e));
+        for (int i = 0; i < RUNS; i++) {
+            expected[i] = alone(company, i, subject(e));
         }
-        for (int at = 1; is_subject(e) && has_stopped; at++) {
+        for (int at = 1; has_stopped; at++) {
             struct stopper stopper = {at, 0};
             struct oct_hooks hooks[RUNS] = {{0}};
             struct oct_trainer *trainers[RUNS];
             struct oct_ending endings[RUNS];
             hooks[1] = (struct oct_hooks){.progress = stop, .progress_context = &stopper};
-            open_company(company, name_of(e), hooks, trainers);
+            open_company(company, subject(e), hooks, trainers);
             oct_status status = oct_trainers_run(trainers, RUNS, endings);
             has_stopped = stopper.heard >= at;
             int n_stopped = 0;
@@ -352,9 +384,117 @@ static void all_stop_together(void **state) {
             }
             close_company(trainers);
         }
-        if (is_subject(e)) {
-            print_message("%s: stopped wherever one can\n", name_of(e));
+        print_message("%s: stopped wherever one can\n", subject(e));
+    }
+}
+
+/* --- what is found late, and what fails after a step --------------------------------------------
+ */
+
+/* An operation of one run in one step finds something wrong: that is told later, or at once. */
+static struct {
+    oct__op_fn *pack, *settle;
+    int run, is_found;
+    uint64_t seed;
+    uint32_t step;
+} trap;
+
+static oct_status pack_and_find(const struct oct__lane *lane, const struct oct__args *args) {
+    trap.is_found |= lane->run == trap.run && lane->step == trap.step;
+    return trap.pack(lane, args);
+}
+
+static oct_status tell_late(struct oct__engine *engine, int *run) {
+    (void)engine;
+    if (!trap.is_found) {
+        return OCT_OK;
+    }
+    trap.is_found = 0;
+    *run = trap.run;
+    OCT_FAIL(NOT_FINITE, "pack: found late");
+}
+
+static oct_status fail_to_settle(const struct oct__lane *lane, const struct oct__args *args) {
+    if (lane->seed == trap.seed && lane->step == trap.step) {
+        OCT_FAIL(INTERNAL, "settle: broken on purpose");
+    }
+    return trap.settle(lane, args);
+}
+
+/* A wide engine whose packing in run 1 at step `step` is found wrong when somebody asks. */
+static struct oct__engine *late_engine(uint32_t step) {
+    struct oct__engine *engine = cpu(1);
+    trap.pack = engine->run[OCT_OP_PACK];
+    trap.run = 2;
+    trap.step = step;
+    trap.is_found = 0;
+    engine->run[OCT_OP_PACK] = pack_and_find;
+    engine->verdict = tell_late;
+    return engine;
+}
+
+/* In any step, in that after which others stop, and in the last one, whose model is not tested
+ * then. */
+static void what_is_found_late_is_not_lost(void **state) {
+    (void)state;
+    for (uint32_t step = 0; step < 6; step++) {
+        for (int stops = 0; stops < 2; stops++) {
+            struct stopper stopper = {.at = stops ? (int)step + 1 : 0};
+            struct oct_hooks hooks[RUNS] = {{0}};
+            struct oct_trainer *trainers[RUNS];
+            struct oct_ending endings[RUNS];
+            char prefix[32];
+            hooks[0] = (struct oct_hooks){.progress = stop_steps, .progress_context = &stopper};
+            open_with(&companies[1], "cpu", late_engine(step), hooks, trainers);
+            const oct_status status = oct_trainers_run(trainers, RUNS, endings);
+            snprintf(prefix, sizeof prefix, "step %u: pack: found late", step);
+            print_message("%s: %s, %s: %s\n", prefix, oct_status_name(status),
+                          oct_status_name(endings[1].status), endings[1].reason);
+            assert_int_equal(endings[1].status, OCT_STATUS_NOT_FINITE);
+            assert_string_equal(endings[1].reason, prefix);
+            assert_true(trainers[1]->epochs_done <= (int)(step / 3));
+            for (int i = 0; i < RUNS; i += 2) {
+                assert_int_equal(endings[i].status, stops ? OCT_STATUS_CANCELLED : OCT_OK);
+            }
+            EXPECT_FAILURE(oct_trainers_run(trainers, RUNS, endings), OCT_STATUS_NOT_FINITE,
+                           "found late");
+            for (int i = 0; i < RUNS; i += 2) {
+                const struct outcome found = outcome_of(trainers[i]);
+                const struct outcome expected = alone(&companies[1], i, "cpu");
+                assert_int_equal(endings[i].status, OCT_OK);
+                expect_same("late", companies[1].name, i, &found, &expected);
+            }
+            close_company(trainers);
         }
+    }
+}
+
+/* In a step (step 6 is that of the rounds after training): the run has failed, and its step is not
+ * done. */
+static void settling_may_fail(void **state) {
+    (void)state;
+    const struct company *company = &companies[2];
+    for (uint32_t step = 3; step <= 6; step++) {
+        struct oct_trainer *trainers[RUNS];
+        struct oct_ending endings[RUNS];
+        struct oct__engine *engine = cpu(0);
+        trap.settle = engine->run[OCT_OP_SETTLE];
+        trap.seed = 4; /* that of the last run */
+        trap.step = step;
+        engine->run[OCT_OP_SETTLE] = fail_to_settle;
+        open_with(company, "cpu", engine, NULL, trainers);
+        EXPECT_FAILURE(oct_trainers_run(trainers, RUNS, endings), OCT_STATUS_INTERNAL,
+                       "broken on purpose");
+        assert_int_equal(endings[2].status, OCT_STATUS_INTERNAL);
+        assert_int_equal(trainers[2]->step, step);
+        assert_int_equal(trainers[2]->epochs_done, 1);
+        for (int i = 0; i < 2; i++) {
+            const struct outcome found = outcome_of(trainers[i]),
+                                 expected = alone(company, i, "cpu");
+            assert_int_equal(endings[i].status, OCT_OK);
+            expect_same("settling", company->name, i, &found, &expected);
+        }
+        close_company(trainers);
     }
 }
 
@@ -379,8 +519,8 @@ static struct oct_trainer *trainers_of(struct oct_trainer *trainers[RUNS],
     return trainers[0];
 }
 
-/* Stopped, kept and made anew they go on, side by side or each alone; not those that are not after the same
- * step. */
+/* Stopped, kept and made anew they go on, side by side or each alone; not those that are not after
+ * the same step. */
 static void checkpoints_go_on(void **state) {
     (void)state;
     struct folder folder;
@@ -424,6 +564,74 @@ static void checkpoints_go_on(void **state) {
     folder_close(&folder);
 }
 
+/* A run that goes on has its checkpoint's options, whatever was left unsaid: they must fit, too. */
+static void options_of_checkpoints_count(void **state) {
+    (void)state;
+    static const char *const rates[] = {"0.05", "0.2"};
+    struct folder folder;
+    char places[2][FOLDER_PATH];
+    struct oct_config *going[2];
+    struct oct_trainer *trainers[2] = {NULL, NULL};
+    folder_open(&folder);
+    for (int i = 0; i < 2; i++) {
+        struct oct_config *config = configure(&companies[0], i, "cpu");
+        struct oct_trainer *trainer = NULL;
+        const char name[] = {'r', (char)('0' + i), '\0'};
+        snprintf(places[i], sizeof places[i], "%s", folder_file(&folder, name));
+        EXPECT_OK(oct_config_set(config, "lr", rates[i]));
+        EXPECT_OK(oct_config_set(config, "checkpoint", places[i]));
+        EXPECT_OK(oct_trainer_create(config, NULL, &trainer));
+        EXPECT_OK(oct_trainer_run(trainer));
+        oct_trainer_destroy(trainer);
+        oct_config_destroy(config);
+        EXPECT_OK(oct_config_create(&going[i]));
+        EXPECT_OK(oct_config_set(going[i], "resume", places[i]));
+    }
+    const struct oct_config *const pair[] = {going[0], going[1]}, *const twice[] = {going[0],
+                                                                                    going[0]};
+    EXPECT_FAILURE(oct_trainers_create(pair, NULL, 2, trainers), OCT_STATUS_INVALID,
+                   "lr is '0.05' in one run and '0.2' in the other");
+    EXPECT_FAILURE(oct_trainers_create(twice, NULL, 2, trainers), OCT_STATUS_INVALID,
+                   "each keeps its own in a folder of its own");
+    assert_null(trainers[0]);
+    oct_config_destroy(going[0]);
+    oct_config_destroy(going[1]);
+    folder_close(&folder);
+}
+
+/* Writes as often as asked for, whichever of the runs has a folder. */
+static void one_may_keep_what_others_do_not(void **state) {
+    (void)state;
+    struct folder folder;
+    struct oct_config *configs[RUNS], *going = NULL;
+    struct oct_trainer *trainers[RUNS], *alone_again = NULL;
+    struct stopper stopper = {.at = 4}; /* a step after the first epoch */
+    struct oct_hooks hooks[RUNS] = {{0}};
+    folder_open(&folder);
+    hooks[0] = (struct oct_hooks){.progress = stop_steps, .progress_context = &stopper};
+    for (int i = 0; i < RUNS; i++) {
+        configs[i] = configure(&companies[0], i, "cpu");
+    }
+    EXPECT_OK(oct_config_set(configs[1], "checkpoint", folder_file(&folder, "kept")));
+    EXPECT_OK(
+        oct_trainers_create((const struct oct_config *const *)configs, hooks, RUNS, trainers));
+    EXPECT_FAILURE(oct_trainers_run(trainers, RUNS, NULL), OCT_STATUS_CANCELLED, "step 4");
+    close_company(trainers);
+    EXPECT_OK(oct_config_create(&going));
+    EXPECT_OK(oct_config_set(going, "resume", folder_file(&folder, "kept")));
+    EXPECT_OK(oct_trainer_create(going, NULL, &alone_again));
+    assert_int_equal(alone_again->step, 4);
+    EXPECT_OK(oct_trainer_run(alone_again));
+    const struct outcome found = outcome_of(alone_again), expected = alone(&companies[0], 1, "cpu");
+    expect_same("cpu", "kept by one", 1, &found, &expected);
+    oct_trainer_destroy(alone_again);
+    oct_config_destroy(going);
+    for (int i = 0; i < RUNS; i++) {
+        oct_config_destroy(configs[i]);
+    }
+    folder_close(&folder);
+}
+
 /* --- what is refused ------------------------------------------------------------------------- */
 
 static void refuse(const char *name, const char *value, const char *piece) {
@@ -454,6 +662,7 @@ static void what_does_not_fit_is_named(void **state) {
     refuse("threads", "1", "threads is '2'");
     refuse("epochs", "3", "epochs is '2'");
     refuse("samples", "30", "samples is '0'");
+    refuse("data-dir", "elsewhere", "data-dir is ''");
 }
 
 /* What may differ does, one by one. */
@@ -478,6 +687,14 @@ static void what_fits_is_told(void **state) {
         {"db", "none"},
     };
     struct oct_config *a = configure(&companies[0], 0, "cpu");
+    struct oct_config *global[2] = {configure(&companies[2], 0, "cpu"),
+                                    configure(&companies[2], 1, "cpu")};
+    EXPECT_OK(oct_config_set(global[1], "algorithm", "choco")); /* beside sgp: both settle */
+    EXPECT_OK(oct_config_fits(global[0], global[1]));
+    EXPECT_OK(oct_config_set(global[1], "lr", "5e-2")); /* 0.05 */
+    EXPECT_OK(oct_config_fits(global[0], global[1]));
+    oct_config_destroy(global[0]);
+    oct_config_destroy(global[1]);
     for (size_t i = 0; i < OCT_COUNT_OF(free); i++) {
         struct oct_config *b = configure(&companies[0], 0, "cpu");
         EXPECT_OK(oct_config_set(b, free[i][0], free[i][1]));
@@ -486,6 +703,15 @@ static void what_fits_is_told(void **state) {
         oct_config_destroy(b);
     }
     oct_config_destroy(a);
+}
+
+/* Another network each time that it is asked. */
+static oct_status build(struct oct_graph *graph, void *context) {
+    int *width = context;
+    int x = oct_graph_global_pool(graph, "pool", oct_graph_input(graph));
+    x = oct_graph_linear(graph, "hidden", x, (*width)++);
+    oct_graph_output(graph, oct_graph_linear(graph, "classifier", x, oct_graph_classes(graph)));
+    return OCT_OK;
 }
 
 static void wrong_use_is_refused(void **state) {
@@ -509,6 +735,17 @@ static void wrong_use_is_refused(void **state) {
                    "your own data");
     oct_dataset_close(train);
     oct_dataset_close(test);
+    int widths[2] = {4, 8};
+    const struct oct_hooks other[2] = {{.model = build, .model_context = &widths[0]},
+                                       {.model = build, .model_context = &widths[1]}};
+    EXPECT_FAILURE(oct_trainers_create(pair, other, 2, trainers), OCT_STATUS_INVALID,
+                   "your own model");
+    const struct oct_hooks grows[2] = {{.model = build, .model_context = widths},
+                                       {.model = build, .model_context = widths}};
+    EXPECT_FAILURE(oct_trainers_create(pair, grows, 2, trainers), OCT_STATUS_INVALID,
+                   "your own model");
+    EXPECT_OK(oct_config_set(mpi, "transport", "mpi"));
+    EXPECT_FAILURE(oct_trainers_create(pair, NULL, 2, trainers), OCT_STATUS_INVALID, "one process");
     oct_config_destroy(mpi);
 
     open_company(&companies[0], "cpu", NULL, trainers);
@@ -548,7 +785,11 @@ int main(void) {
         cmocka_unit_test(a_run_has_the_bits_that_it_has_alone),
         cmocka_unit_test(one_that_fails_is_told),
         cmocka_unit_test(all_stop_together),
+        cmocka_unit_test(what_is_found_late_is_not_lost),
+        cmocka_unit_test(settling_may_fail),
         cmocka_unit_test(checkpoints_go_on),
+        cmocka_unit_test(options_of_checkpoints_count),
+        cmocka_unit_test(one_may_keep_what_others_do_not),
         cmocka_unit_test(what_does_not_fit_is_named),
         cmocka_unit_test(what_fits_is_told),
         cmocka_unit_test(wrong_use_is_refused),

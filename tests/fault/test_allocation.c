@@ -278,6 +278,50 @@ static void inside_a_step(void **state) {
     oct_dataset_close(test);
 }
 
+/* Made and after a step, or the status of the first that is not. */
+static oct_status go_side_by_side(const struct oct_config *const *configs, int n,
+                                  struct oct_trainer **trainers) {
+    OCT_TRY(oct_trainers_create(configs, NULL, n, trainers));
+    for (int i = 0; i < n; i++) {
+        OCT_TRY(i == 0 ? oct__trainer_step(trainers[i]) : oct__trainer_ending(trainers[i]));
+    }
+    return OCT_OK;
+}
+
+/* Whichever run a request is for, and however many are made by then. */
+static void side_by_side(void **state) {
+    (void)state;
+    static const struct network talking = {"choco", "directed-ring", "inproc", "drop:p=0.1"};
+    struct attempt attempts[3] = {{.engine = "cpu", .norm = "groupnorm"},
+                                  {.engine = "cpu", .norm = "groupnorm"},
+                                  {.engine = "cpu", .norm = "groupnorm"}};
+    struct oct_config *configs[3];
+    uint64_t n_requests = 0;
+    network = &talking;
+    for (int i = 0; i < 3; i++) {
+        EXPECT_OK(configure(&attempts[i]));
+        configs[i] = attempts[i].config;
+    }
+    network = NULL;
+    for (uint64_t n = 0; n <= n_requests; n++) { /* 0: none fails */
+        struct oct_trainer *trainers[3] = {NULL, NULL, NULL};
+        const uint64_t before = oct__alloc_count();
+        oct__alloc_fail_after(n);
+        oct_status status = go_side_by_side((const struct oct_config *const *)configs, 3, trainers);
+        oct__alloc_fail_after(0);
+        n_requests = n == 0 ? oct__alloc_count() - before : n_requests;
+        assert_int_equal(status, n == 0 ? OCT_OK : OCT_STATUS_NO_MEMORY);
+        for (int i = 0; i < 3; i++) {
+            oct_trainer_destroy(trainers[i]);
+        }
+    }
+    print_message("%llu requests\n", (unsigned long long)n_requests);
+    assert_true(n_requests > 300);
+    for (int i = 0; i < 3; i++) {
+        clean_up(&attempts[i]);
+    }
+}
+
 static int set_up(void **state) {
     (void)state;
     folder_open(&folder);
@@ -295,6 +339,7 @@ int main(void) {
         cmocka_unit_test(on_every_engine),  cmocka_unit_test(with_every_norm),
         cmocka_unit_test(while_nodes_talk), cmocka_unit_test(while_lists_grow),
         cmocka_unit_test(one_alone),        cmocka_unit_test(inside_a_step),
+        cmocka_unit_test(side_by_side),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

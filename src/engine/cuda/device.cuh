@@ -43,7 +43,7 @@ static inline const struct oct__cuda_now *now_of(const struct oct__lane *lane) {
 /* A stream of random numbers of the launch's nodes in any step. */
 struct chance {
     struct oct__stream first; /* of its first node; the others' differ in the node alone, */
-    const uint64_t *seeds;    /* … or, of runs side by side, each n_each of them in the seed; NULL: one run */
+    const uint64_t *seeds;    /* … or, with runs side by side, in the seed; NULL: there is one run */
     int n_each;
     const struct oct__cuda_now *now;
 
