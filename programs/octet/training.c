@@ -58,7 +58,7 @@ int cli_training_check(const struct cli *cli, const struct oct_config *config) {
     const char *folder = oct_config_get(config, "checkpoint");
     int code = *folder ? check_checkpoint(cli, folder) : CLI_DONE;
     if (code == CLI_DONE) {
-        oct_status status = check_topology(config);
+        oct_status status = oct_config_locate(config, check_topology(config));
         code = status == OCT_OK ? CLI_DONE : cli_fail(cli, status);
     }
     return code;
@@ -76,7 +76,10 @@ oct_status cli_data_open(struct cli_data *data, const struct cli *cli,
         return OCT_OK;
     }
     oct_status status = oct_dataset_open(name, folder, OCT_SPLIT_TRAIN, &data->train);
-    return status == OCT_OK ? oct_dataset_open(name, folder, OCT_SPLIT_TEST, &data->test) : status;
+    if (status == OCT_OK) {
+        status = oct_dataset_open(name, folder, OCT_SPLIT_TEST, &data->test);
+    }
+    return oct_config_locate(config, status);
 }
 
 void cli_data_close(struct cli_data *data) {

@@ -307,6 +307,8 @@ static oct_status store(struct oct_config *config, int row, const char *value, d
     OCT_TRY(oct__alloc_text(value, "an option's value", &text));
     oct__free(config->text[row]);
     config->text[row] = text;
+    oct__free(config->place[row]);
+    config->place[row] = NULL;
     void *field = (char *)config + rows[row].offset;
     switch (rows[row].option.type) {
     case OCT_OPTION_TEXT:
@@ -356,8 +358,16 @@ void oct_config_destroy(struct oct_config *config) {
     }
     for (int row = 0; row < OCT__OPTION_COUNT; row++) {
         oct__free(config->text[row]);
+        oct__free(config->place[row]);
     }
     oct__free(config);
+}
+
+/* An option that is set, with where. */
+static oct_status copy_set(const struct oct_config *config, int row, struct oct_config *copy) {
+    OCT_TRY(oct_config_set(copy, names[row], config->text[row]));
+    return config->place[row] ? oct__alloc_text(config->place[row], "a place", &copy->place[row])
+                              : OCT_OK;
 }
 
 oct_status oct_config_copy(const struct oct_config *config, struct oct_config **out) {
@@ -367,8 +377,7 @@ oct_status oct_config_copy(const struct oct_config *config, struct oct_config **
     struct oct_config *copy;
     OCT_TRY(oct_config_create(&copy));
     for (int row = 0; row < OCT__OPTION_COUNT; row++) {
-        oct_status status =
-            config->is_set[row] ? oct_config_set(copy, names[row], config->text[row]) : OCT_OK;
+        oct_status status = config->is_set[row] ? copy_set(config, row, copy) : OCT_OK;
         if (status != OCT_OK) {
             oct_config_destroy(copy);
             return status;

@@ -34,6 +34,7 @@ struct oct_config {
 #undef OCT_OPTION
     char *text[OCT__OPTION_COUNT];           /* each option as it was written; owned */
     unsigned char is_set[OCT__OPTION_COUNT]; /* by oct_config_set, not by default */
+    char *place[OCT__OPTION_COUNT];          /* "run.yaml:7" of what a file set, else NULL; owned */
 };
 
 /* Whether the precision is int8 or its simulation. */
@@ -46,6 +47,10 @@ OCT_MUST_CHECK oct_status oct__config_check(const struct oct_config *config);
  * oct__config_check then refuses. */
 OCT_MUST_CHECK oct_status oct__config_drop(struct oct_config *config,
                                            const struct oct_config *given);
+
+/* Line `line` of `file` has set the option. What sets it anew forgets that. */
+OCT_MUST_CHECK oct_status oct__config_place(struct oct_config *config, int row, const char *file,
+                                            size_t line);
 
 /* Whether two values of an option mean the same: "0.1" is "1e-1". */
 int oct__option_same(const struct oct_option *option, const char *a, const char *b);

@@ -285,6 +285,9 @@ static oct_status read_value(struct reader *reader, const struct key *key) {
     oct_status status = oct_config_set(reader->trial, key->text, text);
     if (status == OCT_OK && !reader->given->is_set[key->row]) {
         status = oct_config_set(reader->merged, key->text, text);
+        if (status == OCT_OK) {
+            status = oct__config_place(reader->merged, key->row, reader->name, key->line);
+        }
     }
     return status == OCT_OK ? OCT_OK : fail_at(reader, line, status);
 }

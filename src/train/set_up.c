@@ -540,7 +540,7 @@ oct_status oct__trainer_set_up(struct oct_trainer *trainer, const struct oct_con
     if (status == OCT_OK) {
         status = set_up(trainer, config);
     }
-    status = oct__ranks_agree(trainer->ranks, status);
+    status = oct__ranks_agree(trainer->ranks, oct_config_locate(config, status));
     if (status == OCT_OK) {
         status = compare(trainer);
     }

@@ -64,9 +64,6 @@ with tempfile.TemporaryDirectory() as folder:
     equal(octet("train", elsewhere, "--precision", "int8-sim", env=ENV).code, 0, "train engine.yaml --precision int8-sim: exit")
     done = octet("train", elsewhere, "--precision", "int8-sim", "--engine", "portable", env=ENV)
     equal(done.code, 2, "train engine.yaml --precision int8-sim --engine portable: exit", done)
-    done = octet("train", write("precision: fp32\nprecision-recipe: paper\n"), env=ENV)
-    check(done.code != 0, f"both in the file: exit {done.code}", done)
-    contains(done.err, "quantizes nothing", "both in the file")
 
     # --- mistakes, each at its own line --------------------------------------------------------
 
@@ -93,6 +90,42 @@ with tempfile.TemporaryDirectory() as folder:
         for piece in pieces:
             contains(done.err, piece, f"train with {text!r}")
         lacks(done.err, "\0", f"train with {text!r}")
+    # What cannot go together is found later, and still told with a line: that of the option which the message
+    # names first, of those that the file set.
+    tiny = "data: synthetic:samples=64,size=8\nepochs: 1\n"
+    for text, arguments, line, piece in (
+            ("precision: fp32\nprecision-recipe: paper\n", (), 2, "quantizes nothing"),
+            ("precision-recipe: paper\nprecision: fp32\n", (), 1, "quantizes nothing"),
+            ("nodes: 8\ntopology: star\nalgorithm: choco\n", (), 3, "needs a doubly stochastic W"),
+            ("nodes: 8\ntopology: star\n", (), 2, "needs a doubly stochastic W"),
+            ("topology: star\n", ("--algorithm", "dpsgd"), 1, "needs a doubly stochastic W"),
+            ("nodes: 7\ntopology: torus:rows=4\n", (), 2, "7 nodes make no grid"),
+            ("topology: torus:rows=4\n", ("--nodes", "7"), 1, "7 nodes make no grid"),
+            ("nodes: 7\n", ("--topology", "torus:rows=4"), 1, "7 nodes make no grid"),
+            ("momentum: qgm\nslow_momentum: 0.5\n", (), 2, "slow-momentum goes with"),
+            ("own-momentum: 0.5\nmomentum: local\n", (), 1, "momentum is local here"),
+            ("compensation-rounds: 4\n", (), 1, "algorithm choco has none"),
+            ("lr: 0.1\nmodel: resnet20:blcks=2\n", (), 2, "no option 'blcks'"),
+            ("lr: 0.1\ndata: synthetic:smples=64\n#", (), 2, "no option 'smples'"),
+            ("samples: 100\n", (), 1, "the training set has 64"),
+            ("skew: 0.5\nsamples: 100\n", (), 2, "the training set has 64")):
+        path = write(text + tiny)
+        done = octet("train", path, *arguments, env=ENV)
+        equal((done.code, done.out), (2, ""), f"train with {text!r} {arguments}: exit, stdout", done)
+        contains(done.err, f"{path}:{line}: ", f"train with {text!r} {arguments}")
+        contains(done.err, piece, f"train with {text!r} {arguments}")
+        equal(done.err.count(f"{path}:"), 1, f"train with {text!r} {arguments}: one place")
+    # Nothing of the file is to blame: the command line says it all, or has the last word.
+    for text, arguments in (("lr: 0.1\n", ("--momentum", "qgm", "--slow-momentum", "0.5")),
+                            ("momentum: local\nslow-momentum: 0.1\n", ("--momentum", "qgm", "--slow-momentum", "0.5"))):
+        path = write(text + tiny)
+        done = octet("train", path, *arguments, env=ENV)
+        equal(done.code, 2, f"train with {text!r} {arguments}: exit", done)
+        lacks(done.err, path, f"train with {text!r} {arguments}")
+    # What is there but cannot be read is no mistake of the file's.
+    done = octet("train", write("lr: 0.1\ndata: folder:/nowhere/to/be/found\n"), env=ENV)
+    check(done.code != 0, f"a folder that is not there: exit {done.code}", done)
+    lacks(done.err, "run.yaml:", "a folder that is not there")
     # A value that the command line overrides is checked all the same.
     done = octet("train", write("nodes: 8x\n"), "--nodes", "4", env=ENV)
     equal(done.code, 2, "a wrong value under a right option: exit", done)
