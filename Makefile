@@ -16,7 +16,7 @@ octet = build/release/octet
 c_files = $(shell find include src programs tests examples -name "*.[ch]")
 
 .DEFAULT_GOAL = build
-.PHONY: setup setup-ci build run test quick bench bench-kernels install debug asan tsan clang min fuzz format \
+.PHONY: setup setup-ci build run test quick bench bench-kernels install bundle debug asan tsan clang min fuzz format \
         format-check lint layers clean help
 
 setup:
@@ -49,6 +49,9 @@ install: build
 	@DESTDIR="$(DESTDIR)" cmake --install build/release --prefix "$(PREFIX)" >/dev/null
 	@[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || true
 	@echo "installed in $(DESTDIR)$(PREFIX)"
+
+bundle: build
+	@scripts/bundle
 
 debug: setup
 	@scripts/build debug $(JOBS)
@@ -96,6 +99,7 @@ help:
 	@echo "               (3 minutes; ARGS='--only octet' or '--only peers': one side;"
 	@echo "               ARGS=--docs: into docs/; make bench-kernels: kernel by kernel)"
 	@echo "make install   PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
+	@echo "make bundle    build/octet-VERSION-MACHINE.tar.gz: the program with its libraries, to unpack anywhere"
 	@echo "make build     build/release/octet, liboctet.a, liboctet.so (what plain 'make' does)"
 	@echo "make debug     build for a debugger"
 	@echo "make asan, tsan, clang, min   build and test that preset"
