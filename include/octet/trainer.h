@@ -127,8 +127,9 @@ enum oct_model_form {
 OCT_API OCT_MUST_CHECK oct_status oct_trainer_save_as(struct oct_trainer *trainer, const char *path,
                                                       enum oct_model_form form);
 
-/* Gives every node the model saved by oct_trainer_save or oct_trainer_save_as; momentum starts anew. Names and shapes must
- * agree: on any failure the model stays as it was. */
+/* Gives every node the model saved by oct_trainer_save or oct_trainer_save_as; momentum starts anew.
+ * Names and shapes must agree, and the checksum where the file has one: on any failure the model
+ * stays as it was. */
 OCT_API OCT_MUST_CHECK oct_status oct_trainer_load(struct oct_trainer *trainer, const char *path);
 
 /* The training or the test set that it uses, borrowed. Over many processes a training set that the

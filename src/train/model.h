@@ -10,8 +10,9 @@
  *                     [every vector and statistic, in the row's order]
  *     NAME            I8 [out][in][row][column]: the weight is scale * byte
  *
- * The header's metadata say {"form": "int8", "scales": "tensor" or "channel", "layout": a checksum of
- * the names and shapes of all tensors, so that a file of another network is refused}.
+ * The header's metadata say, beside the checksum of the bytes (safetensors.h), {"form": "int8",
+ * "scales": "tensor" or "channel", "layout": a checksum of the names and shapes of all tensors, so
+ * that a file of another network is refused}.
  *
  * A network that reads such a file quantizes its weights to the same bytes and the same scales again:
  * logits of an int8 network are the same, bit for bit, when its recipe has scales of that kind.

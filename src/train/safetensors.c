@@ -13,11 +13,14 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/crc32c.h"
 #include "base/little.h"
 #include "base/text.h"
 
 #define HEADER_MOST ((size_t)16 << 20)
 #define NAME_BYTES 256
+#define CHECKSUM "crc32c" /* of the metadata: of all bytes behind the header */
+#define BEGIN "{\"__metadata__\":{\"format\":\"octet\""
 
 /* --- writing --------------------------------------------------------------------------------- */
 
@@ -45,12 +48,6 @@ static oct_status add_tensor(const struct oct__param *p, const char *prefix, siz
     return OCT_OK;
 }
 
-/* `metadata` is what follows "format", "" or further pairs. */
-static oct_status begin_header(struct oct__text *text, const char *metadata) {
-    return oct__text_add(text, "{\"__metadata__\":{\"format\":\"octet\"%s%s}",
-                         metadata[0] ? "," : "", metadata);
-}
-
 static oct_status end_header(struct oct__text *text) {
     OCT_TRY(oct__text_add(text, "}"));
     while (text->n_bytes % 8 != 0) { /* the tensors begin at a multiple of eight bytes */
@@ -59,10 +56,12 @@ static oct_status end_header(struct oct__text *text) {
     return OCT_OK;
 }
 
-static oct_status make_header(const struct oct__row *row, int has_bytes, const char *metadata,
-                              struct oct__text *text) {
+/* `metadata` is what follows the checksum, "" or further pairs. */
+static oct_status make_header(const struct oct__row *row, int has_bytes, uint32_t sum,
+                              const char *metadata, struct oct__text *text) {
     uint64_t offset = 0;
-    OCT_TRY(begin_header(text, metadata));
+    OCT_TRY(oct__text_add(text, BEGIN ",\"" CHECKSUM "\":\"%08x\"%s%s}", sum,
+                          metadata[0] ? "," : "", metadata));
     for (size_t i = 0; i < row->n_items; i++) {
         const struct oct__param *p = &row->items[i];
         OCT_TRY(add_tensor(p, "", width_of(p, has_bytes), &offset, text));
@@ -70,25 +69,47 @@ static oct_status make_header(const struct oct__row *row, int has_bytes, const c
     return end_header(text);
 }
 
+/* `n` elements as a file has them; how many bytes. */
+static size_t encode(const float *from, size_t n, size_t width, uint8_t *bytes) {
+    for (size_t i = 0; i < n; i++) {
+        if (width == 1) {
+            bytes[i] = (uint8_t)(int)from[i];
+        } else {
+            oct__put_little(bytes + 4 * i, oct__float_bits(from[i]), 4);
+        }
+    }
+    return n * width;
+}
+
+/* The tensors' bytes go into `file` and `sum`, each of which may be NULL: the header stands before
+ * them and says their sum, so they are made twice, a piece at a time, rather than kept. */
+static int put_tensors(const struct oct__row *row, int has_bytes, const float *values, FILE *file,
+                       uint32_t *sum) {
+    enum { PIECE = 256 };
+    uint8_t bytes[4 * PIECE];
+    for (size_t i = 0; i < row->n_items; i++) {
+        const struct oct__param *p = &row->items[i];
+        for (size_t j = 0; j < p->count; j += PIECE) {
+            const size_t n = p->count - j < PIECE ? p->count - j : PIECE;
+            const size_t n_bytes = encode(values + p->offset + j, n, width_of(p, has_bytes), bytes);
+            if (sum) {
+                *sum = oct__crc32c(*sum, bytes, n_bytes);
+            }
+            if (file && fwrite(bytes, 1, n_bytes, file) != n_bytes) {
+                return 0;
+            }
+        }
+    }
+    return 1;
+}
+
 static int write_all(FILE *file, const char *header, size_t n_header, const struct oct__row *row,
                      int has_bytes, const float *values) {
     uint8_t length[8];
     oct__put_little(length, n_header, 8);
-    if (fwrite(length, 1, 8, file) != 8 || fwrite(header, 1, n_header, file) != n_header) {
+    if (fwrite(length, 1, 8, file) != 8 || fwrite(header, 1, n_header, file) != n_header ||
+        !put_tensors(row, has_bytes, values, file, NULL)) {
         return 0;
-    }
-    for (size_t i = 0; i < row->n_items; i++) {
-        const float *from = values + row->items[i].offset;
-        const size_t width = width_of(&row->items[i], has_bytes);
-        for (size_t j = 0; j < row->items[i].count; j++) {
-            uint8_t bytes[4] = {width == 1 ? (uint8_t)(int)from[j] : 0};
-            if (width == 4) {
-                oct__put_little(bytes, oct__float_bits(from[j]), 4);
-            }
-            if (fwrite(bytes, 1, width, file) != width) {
-                return 0;
-            }
-        }
     }
     /* A pipe or a device cannot be synchronized, and need not be. */
     return fflush(file) == 0 && (fsync(fileno(file)) == 0 || errno == EINVAL || errno == ENOTSUP);
@@ -101,7 +122,9 @@ static oct_status save(const char *path, const struct oct__row *row, int has_byt
     char *beside = NULL;
     void *memory;
     FILE *file = NULL;
-    OCT_TRY_TO(out, make_header(row, has_bytes, metadata, &header));
+    uint32_t sum = 0;
+    (void)put_tensors(row, has_bytes, values, NULL, &sum);
+    OCT_TRY_TO(out, make_header(row, has_bytes, sum, metadata, &header));
     OCT_TRY_TO(out, oct__alloc(strlen(path) + 16, "file name", &memory));
     beside = memory;
     struct stat existing;
@@ -175,7 +198,7 @@ oct_status oct__sections_head(const struct oct__section *sections, size_t n_sect
     struct oct__text text = {0};
     void *bytes = NULL;
     uint64_t offset = 0;
-    OCT_TRY_TO(out, begin_header(&text, ""));
+    OCT_TRY_TO(out, oct__text_add(&text, BEGIN "}")); /* the manifest has its SHA-256 */
     for (size_t i = 0; i < n_sections; i++) {
         OCT_TRY_TO(out, add_section(&sections[i], &offset, &text));
     }
@@ -218,10 +241,18 @@ void oct__section_unpack(const struct oct__row *row, const uint8_t *bytes, float
 
 /* --- reading --------------------------------------------------------------------------------- */
 
+/* A pair of the metadata that is looked for. */
+struct wanted {
+    const char *key;
+    char text[NAME_BYTES];
+    int n_found;
+};
+
 struct cursor {
     const char *file;
     const uint8_t *bytes;
     size_t at, end;
+    struct wanted *wanted; /* or NULL */
 };
 
 static oct_status malformed(const struct cursor *c, const char *expected) {
@@ -323,8 +354,7 @@ static oct_status take_entry(struct cursor *c, struct entry *entry) {
     return take(c, '}');
 }
 
-/* `key` and `found` may be NULL: then nothing is looked for. */
-static oct_status take_metadata(struct cursor *c, const char *key, char found[OCT_METADATA_BYTES]) {
+static oct_status take_metadata(struct cursor *c) {
     OCT_TRY(take(c, '{'));
     for (int i = 0; peek(c) != '}'; i++) {
         char name[NAME_BYTES], text[NAME_BYTES];
@@ -332,8 +362,9 @@ static oct_status take_metadata(struct cursor *c, const char *key, char found[OC
         OCT_TRY(take_string(c, name));
         OCT_TRY(take(c, ':'));
         OCT_TRY(take_string(c, text));
-        if (key && strcmp(name, key) == 0 && strlen(text) < OCT_METADATA_BYTES) {
-            memcpy(found, text, strlen(text) + 1);
+        if (c->wanted && strcmp(name, c->wanted->key) == 0) {
+            memcpy(c->wanted->text, text, strlen(text) + 1);
+            c->wanted->n_found++;
         }
     }
     return take(c, '}');
@@ -408,6 +439,32 @@ static oct_status check_cover(const struct cursor *c, size_t n_data, const struc
     return OCT_OK;
 }
 
+/* Files of other tools and of older versions do not say what the sum of their tensors is. */
+static oct_status check_sum(const struct cursor *c, size_t n_data) {
+    const char *said = c->wanted->text;
+    if (c->wanted->n_found == 0) {
+        return OCT_OK;
+    }
+    if (c->wanted->n_found > 1) {
+        OCT_FAIL(CORRUPT, "%s: " CHECKSUM " stands twice in its header", c->file);
+    }
+    if (strlen(said) != 8 || strspn(said, "0123456789abcdef") != 8) {
+        OCT_FAIL(CORRUPT,
+                 "%s: " CHECKSUM " in its header is '%.40s', expected eight hexadecimal digits, in "
+                 "lower case",
+                 c->file, said);
+    }
+    char sum[9];
+    snprintf(sum, sizeof sum, "%08x", oct__crc32c(0, c->bytes + c->end, n_data));
+    if (strcmp(sum, said) != 0) {
+        OCT_FAIL(CORRUPT,
+                 "%s: altered: the CRC-32C of its tensors is %s, its header says %s; copy it, or "
+                 "save it, again",
+                 c->file, sum, said);
+    }
+    return OCT_OK;
+}
+
 static oct_status read_tensors(struct cursor *c, size_t n_data, const struct oct__row *row,
                                int has_bytes, size_t *begins, float *values) {
     OCT_TRY(take(c, '{'));
@@ -417,7 +474,7 @@ static oct_status read_tensors(struct cursor *c, size_t n_data, const struct oct
         OCT_TRY(take_string(c, entry.name));
         OCT_TRY(take(c, ':'));
         if (strcmp(entry.name, "__metadata__") == 0) {
-            OCT_TRY(take_metadata(c, NULL, NULL));
+            OCT_TRY(take_metadata(c));
             continue;
         }
         OCT_TRY(take_entry(c, &entry));
@@ -434,7 +491,8 @@ static oct_status read_tensors(struct cursor *c, size_t n_data, const struct oct
                      c->file, row->items[i].name);
         }
     }
-    return check_cover(c, n_data, row, has_bytes, begins);
+    OCT_TRY(check_cover(c, n_data, row, has_bytes, begins));
+    return check_sum(c, n_data);
 }
 
 oct_status oct__safetensors_length(const char *name, const uint8_t first[8], uint64_t n_bytes,
@@ -464,7 +522,9 @@ static oct_status open_header(const char *name, const uint8_t *bytes, size_t n_b
 static oct_status parse(const char *name, const uint8_t *bytes, size_t n_bytes,
                         const struct oct__row *row, int has_bytes, float *values) {
     struct cursor cursor;
+    struct wanted sum = {.key = CHECKSUM};
     OCT_TRY(open_header(name, bytes, n_bytes, &cursor));
+    cursor.wanted = &sum;
     const size_t n_data = n_bytes - 8 - cursor.end;
     oct_status status = OCT_OK;
     void *begins = NULL, *copy = NULL;
@@ -566,15 +626,14 @@ static oct_status check_member(const struct cursor *c, const struct entry *e, co
 }
 
 /* The next tensor; an empty name when there is none. Metadata on the way is looked through. */
-static oct_status next_entry(struct cursor *c, int *n_taken, const char *key,
-                             char found[OCT_METADATA_BYTES], struct entry *entry) {
+static oct_status next_entry(struct cursor *c, int *n_taken, struct entry *entry) {
     memset(entry, 0, sizeof *entry);
     while (peek(c) != '}') {
         OCT_TRY((*n_taken)++ ? take(c, ',') : OCT_OK);
         OCT_TRY(take_string(c, entry->name));
         OCT_TRY(take(c, ':'));
         if (strcmp(entry->name, "__metadata__") == 0) {
-            OCT_TRY(take_metadata(c, key, found));
+            OCT_TRY(take_metadata(c));
             entry->name[0] = '\0';
             continue;
         }
@@ -589,15 +648,21 @@ static oct_status next_entry(struct cursor *c, int *n_taken, const char *key,
 oct_status oct__safetensors_metadata(const char *name, const uint8_t *bytes, size_t n_bytes,
                                      const char *key, char out[OCT_METADATA_BYTES]) {
     struct cursor cursor;
+    struct wanted wanted = {.key = key};
     struct entry entry;
     int n_taken = 0;
     out[0] = '\0';
     OCT_TRY(open_header(name, bytes, n_bytes, &cursor));
+    cursor.wanted = &wanted;
     OCT_TRY(take(&cursor, '{'));
     do {
-        OCT_TRY(next_entry(&cursor, &n_taken, key, out, &entry));
+        OCT_TRY(next_entry(&cursor, &n_taken, &entry));
     } while (entry.name[0]);
-    return take(&cursor, '}');
+    OCT_TRY(take(&cursor, '}'));
+    if (strlen(wanted.text) < OCT_METADATA_BYTES) {
+        memcpy(out, wanted.text, strlen(wanted.text) + 1);
+    }
+    return OCT_OK;
 }
 
 oct_status oct__sections_walk(const char *name, const uint8_t *header, size_t n_header,
@@ -607,7 +672,7 @@ oct_status oct__sections_walk(const char *name, const uint8_t *header, size_t n_
     uint64_t offset = 0;
     int n_taken = 0;
     OCT_TRY(take(&cursor, '{'));
-    OCT_TRY(next_entry(&cursor, &n_taken, NULL, NULL, &entry));
+    OCT_TRY(next_entry(&cursor, &n_taken, &entry));
     while (entry.name[0]) {
         char section[OCT_SECTION_NAME];
         OCT_TRY(section_of(&cursor, entry.name, section));
@@ -622,7 +687,7 @@ oct_status oct__sections_walk(const char *name, const uint8_t *header, size_t n_
             if (offset > n_data) {
                 OCT_FAIL(CORRUPT, "%s: tensor %s lies outside the file", name, entry.name);
             }
-            OCT_TRY(next_entry(&cursor, &n_taken, NULL, NULL, &entry));
+            OCT_TRY(next_entry(&cursor, &n_taken, &entry));
         }
         OCT_TRY(reader->read(reader->context, section, row, begin));
     }

@@ -5,7 +5,9 @@
  * JSON object
  * {"name": {"dtype": "F32", "shape": […], "data_offsets": [begin, end]}, …}, then the tensors'
  * bytes. We write F32, in graph order, convolution weights as [out][in][row][column]: what PyTorch
- * calls them too. A model file of bytes (model.h) has I8 weights.
+ * calls them too. A model file of bytes (model.h) has I8 weights. The header's metadata say what the
+ * CRC-32C of the tensors' bytes is ("crc32c"); where they do, a file whose bytes have another one is
+ * CORRUPT.
  */
 #ifndef OCT_TRAIN_SAFETENSORS_H
 #define OCT_TRAIN_SAFETENSORS_H

@@ -9,7 +9,22 @@ import tempfile
 
 from octet_cli import TINY, check, contains, environment, equal, finish, has_json, octet, octet_json
 
+
+def crc32c(data):
+    """As docs/formats/wire.md defines it, bit by bit for a table: not our own code."""
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
+        table.append(value)
+    value = 0xFFFFFFFF
+    for byte in data:
+        value = value >> 8 ^ table[(value ^ byte) & 255]
+    return f"{value ^ 0xFFFFFFFF:08x}"
+
+
 with tempfile.TemporaryDirectory() as folder:
+    equal(crc32c(b"123456789"), "e3069283", "the published sum of nine digits")
     empty = os.path.join(folder, "empty")
     os.mkdir(empty)
 
@@ -83,7 +98,9 @@ with tempfile.TemporaryDirectory() as folder:
     with open(path, "rb") as file:
         size = struct.unpack("<Q", file.read(8))[0]
         header = json.loads(file.read(size))
+        data = file.read()
     check(len(header) > 10, f"--save: a safetensors file with {len(header)} entries")
+    equal(header["__metadata__"].get("crc32c"), crc32c(data), "--save: the checksum that other tools compute")
     equal(os.listdir(kept), ["model.safetensors"], "--save leaves one file")
 
     # --- as bytes: named weights, one tensor of the rest -----------------------------------------
@@ -93,8 +110,10 @@ with tempfile.TemporaryDirectory() as folder:
     with open(small, "rb") as file:
         size = struct.unpack("<Q", file.read(8))[0]
         compact = json.loads(file.read(size))
+        data = file.read()
     metadata = compact.pop("__metadata__")
     equal((metadata.get("form"), metadata.get("scales")), ("int8", "tensor"), "--save-form int8: metadata")
+    equal(metadata.get("crc32c"), crc32c(data), "--save-form int8: the checksum")
     weights = [name for name, row in header.items() if len(row.get("shape", [])) > 1]
     equal(sorted(compact), sorted(weights + ["octet.vectors"]), "--save-form int8: tensors")
     equal({row["dtype"] for name, row in compact.items() if name in weights}, {"I8"}, "--save-form int8: weights")

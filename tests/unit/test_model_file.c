@@ -60,6 +60,31 @@ static uint8_t *saved(int by_channel, size_t *n) {
     return file_read(path, n);
 }
 
+static uint8_t *saved_as(enum oct_model_form form, size_t *n) {
+    const char *path = folder_file(&folder, "model");
+    EXPECT_OK(oct__model_save(path, form, 1, row, values));
+    return file_read(path, n);
+}
+
+#define PAIR ",\"crc32c\":\""
+
+/* The eight digits of the checksum in the header of a file. */
+static char *digits_of(uint8_t *bytes, size_t n) {
+    const size_t length = strlen(PAIR);
+    for (size_t at = 8; at + length + 9 <= n; at++) {
+        if (memcmp(bytes + at, PAIR, length) == 0) {
+            return (char *)bytes + at + length;
+        }
+    }
+    fail_msg("no " PAIR " in a file of %zu bytes", n);
+    return NULL;
+}
+
+/* The file as one that has no checksum: blanks where it was. */
+static void unseal(uint8_t *bytes, size_t n) {
+    memset(digits_of(bytes, n) - strlen(PAIR), ' ', strlen(PAIR) + 9);
+}
+
 /* Refused: nothing of `loaded` may have changed. */
 static oct_status parse(const uint8_t *bytes, size_t n) {
     static const float marker = -77.25F;
@@ -230,6 +255,105 @@ static void altered_headers(void **state) {
     expect_changed("\"form\"", "\"norm\"", OCT_STATUS_SHAPE, "octet.vectors is not part");
 }
 
+/* --- damage ---------------------------------------------------------------------------------- */
+
+static void expect_damaged(const uint8_t *bytes, size_t n, const char *what, size_t at) {
+    oct_status status = parse(bytes, n);
+    if (status != OCT_STATUS_CORRUPT || !strstr(oct_last_error(), "file: altered: the CRC-32C")) {
+        fail_msg("%s at byte %zu: %s: %s", what, at, oct_status_name(status),
+                 status == OCT_OK ? "" : oct_last_error());
+    }
+}
+
+/* Every bit of the numbers, every byte, and stretches of them. */
+static void altered_numbers(void **state) {
+    (void)state;
+    struct dice dice = dice_of(11);
+    for (int form = 0; form < 2; form++) {
+        size_t n, n_header = 0;
+        uint8_t *bytes = saved_as(form ? OCT_MODEL_INT8 : OCT_MODEL_F32, &n);
+        EXPECT_OK(oct__safetensors_length("file", bytes, n, &n_header));
+        const size_t first = 8 + n_header;
+        uint8_t *whole = malloc(n);
+        assert_non_null(whole);
+        memcpy(whole, bytes, n);
+        for (size_t at = first; at < n; at++) {
+            for (int bit = 0; bit < 8; bit++) {
+                bytes[at] ^= (uint8_t)(1 << bit);
+                expect_damaged(bytes, n, "a bit", at);
+                bytes[at] = whole[at];
+            }
+            bytes[at] = (uint8_t)~bytes[at];
+            expect_damaged(bytes, n, "a byte", at);
+            bytes[at] = whole[at];
+        }
+        int n_stretches = 0;
+        for (int round = 0; round < 500; round++) {
+            const size_t begin = first + (size_t)dice_below(&dice, (int)(n - first));
+            const size_t end = begin + 1 + (size_t)dice_below(&dice, (int)(n - begin));
+            for (size_t at = begin; at < end; at++) {
+                bytes[at] = round % 2 ? 0 : (uint8_t)dice_below(&dice, 256);
+            }
+            if (memcmp(bytes, whole, n) != 0) {
+                expect_damaged(bytes, n, "a stretch", begin);
+                n_stretches++;
+            }
+            memcpy(bytes, whole, n);
+        }
+        print_message("%s: %zu bytes of numbers, %d stretches; the last: %s\n",
+                      form ? "int8" : "f32", n - first, n_stretches, oct_last_error());
+        assert_in_range(n_stretches, 300, 500);
+        EXPECT_OK(parse(bytes, n));
+        free(whole);
+        free(bytes);
+    }
+}
+
+/* What an older Octet wrote is read as ever, and damage to it is not noticed. */
+static void files_without_a_checksum(void **state) {
+    (void)state;
+    for (int form = 0; form < 2; form++) {
+        size_t n;
+        uint8_t *bytes = saved_as(form ? OCT_MODEL_INT8 : OCT_MODEL_F32, &n);
+        float *expected = calloc(row->n_elements, sizeof *expected);
+        assert_non_null(expected);
+        EXPECT_OK(parse(bytes, n));
+        memcpy(expected, loaded, row->n_elements * sizeof *expected);
+        unseal(bytes, n);
+        EXPECT_OK(parse(bytes, n));
+        assert_memory_equal(loaded, expected, row->n_elements * sizeof *expected);
+        bytes[n - 1] ^= 1;
+        EXPECT_OK(parse(bytes, n));
+        assert_memory_not_equal(loaded, expected, row->n_elements * sizeof *expected);
+        free(expected);
+        free(bytes);
+    }
+}
+
+static void altered_checksums(void **state) {
+    (void)state;
+    static const char *const odd[] = {"0000000g", "        ", "-0000001",  "+0000001",
+                                      "0x000001", "1.000000", "\\n000000", "ABCDEFAB"};
+    for (int form = 0; form < 2; form++) {
+        size_t n;
+        uint8_t *bytes = saved_as(form ? OCT_MODEL_INT8 : OCT_MODEL_F32, &n);
+        char *digits = digits_of(bytes, n), right[8];
+        memcpy(right, digits, 8);
+        for (size_t i = 0; i < OCT_COUNT_OF(odd); i++) {
+            memcpy(digits, odd[i], 8);
+            EXPECT_FAILURE(parse(bytes, n), OCT_STATUS_CORRUPT, "eight hexadecimal digits");
+        }
+        for (int i = 0; i < 8; i++) {
+            memcpy(digits, right, 8);
+            digits[i] = digits[i] == '0' ? '1' : '0';
+            EXPECT_FAILURE(parse(bytes, n), OCT_STATUS_CORRUPT, "altered: the CRC-32C");
+        }
+        memcpy(digits, right, 8);
+        EXPECT_OK(parse(bytes, n));
+        free(bytes);
+    }
+}
+
 static void impossible_scales(void **state) {
     (void)state;
     static const uint32_t odd[] = {
@@ -238,6 +362,7 @@ static void impossible_scales(void **state) {
     };
     size_t n, n_header = 0;
     uint8_t *bytes = saved(0, &n);
+    unseal(bytes, n); /* a file that was made so, not one that was damaged */
     EXPECT_OK(oct__safetensors_length("file", bytes, n, &n_header));
     for (size_t i = 0; i < OCT_COUNT_OF(odd); i++) {
         memcpy(bytes + 8 + n_header + 4, &odd[i], 4); /* of the second weight tensor */
@@ -317,6 +442,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(floats_are_as_before, set_up, tear_down),
         cmocka_unit_test_setup_teardown(other_networks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(altered_headers, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(altered_numbers, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(files_without_a_checksum, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(altered_checksums, set_up, tear_down),
         cmocka_unit_test_setup_teardown(impossible_scales, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_length, set_up, tear_down),
         cmocka_unit_test_setup_teardown(weights_that_no_byte_stands_for, set_up, tear_down),
