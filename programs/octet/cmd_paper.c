@@ -57,11 +57,27 @@ static const struct oct_option own[] = {
 };
 
 static const char *const table_options[] = {
-    "data",      "data-dir",         "samples",      "test-samples",
-    "strict",    "epochs",           "batch",        "lr",
-    "gamma",     "final-statistics", "own-momentum", "slow-momentum",
-    "slow-rate", "clip-gradient",    "engine",       "precision-recipe",
-    "every",     "test-every",       "db",           "record",
+    "data",
+    "data-dir",
+    "samples",
+    "test-samples",
+    "strict",
+    "epochs",
+    "batch",
+    "lr",
+    "gamma",
+    "final-statistics",
+    "own-momentum",
+    "global-beta",
+    "slow-momentum",
+    "slow-rate",
+    "clip-gradient",
+    "engine",
+    "precision-recipe",
+    "every",
+    "test-every",
+    "db",
+    "record",
     NULL,
 };
 

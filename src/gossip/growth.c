@@ -17,6 +17,11 @@ struct nodes {
     double *x, *u, *z, *momentum, *sent_x, *sent_u;
 };
 
+/* What a step leaves of the momentum. */
+static double kept(const struct oct__qgm *qgm) {
+    return qgm->keep > 0.0 ? qgm->keep : qgm->beta;
+}
+
 /* Everybody's message to everybody's neighbours, as in gossip.h. */
 static void mix_row(const struct oct__mix *mix, double gamma, const double *sent, double *row) {
     for (int i = 0; i < mix->n_nodes; i++) {
@@ -37,7 +42,7 @@ static void carry_on(struct nodes *nodes, const struct oct__qgm *qgm) {
         if (nodes->u[i] != u) {
             u = nodes->u[i];
             const double own = qgm->own + (1.0 - qgm->own) / u;
-            const double left = beta + (1.0 - beta) * beta * beta * own;
+            const double left = kept(qgm) + (1.0 - kept(qgm)) * beta * beta * own;
             at_last = fmin(pow(left, n), 1e100); /* above 1 where u is small */
             way = beta * beta * (left == 1.0 ? n : (1.0 - at_last) / (1.0 - left));
         }
@@ -50,7 +55,7 @@ static void carry_on(struct nodes *nodes, const struct oct__qgm *qgm) {
 /* One round with a rate of 1: the update is beta^2 times the momentum, as Nesterov has it. */
 static void do_round(struct nodes *nodes, const struct oct__mix *mix, double gamma,
                      const struct oct__qgm *qgm) {
-    const double beta = qgm->beta, fresh = 1.0 - beta;
+    const double beta = qgm->beta, keep = kept(qgm), fresh = 1.0 - keep;
     if (qgm->every > 1) {
         carry_on(nodes, qgm);
     }
@@ -58,7 +63,7 @@ static void do_round(struct nodes *nodes, const struct oct__mix *mix, double gam
         const double step = beta * beta * nodes->momentum[i];
         nodes->sent_x[i] = nodes->x[i] - step;
         nodes->sent_u[i] = nodes->u[i];
-        nodes->momentum[i] = beta * nodes->momentum[i] + fresh * qgm->own * step;
+        nodes->momentum[i] = keep * nodes->momentum[i] + fresh * qgm->own * step;
     }
     mix_row(mix, gamma, nodes->sent_x, nodes->x);
     mix_row(mix, gamma, nodes->sent_u, nodes->u);
@@ -71,7 +76,7 @@ static void do_round(struct nodes *nodes, const struct oct__mix *mix, double gam
 
 /* The length of z without its common part, and of the momentum, which is then made 1: what is left
  * is a direction. A common part of z is what nodes agree on; one of the momentum dies out by itself,
- * by beta + (1 - beta) * beta^2 a round, and on irregular graphs is not common for long. */
+ * by keep + (1 - keep) * beta^2 a round, and on irregular graphs is not common for long. */
 static double normalize(struct nodes *nodes) {
     double mean = 0.0, sum = 0.0;
     for (int i = 0; i < nodes->n; i++) {
@@ -116,12 +121,12 @@ static oct_status measure(struct nodes *nodes, const struct oct_topology *topolo
 
 oct_status oct__qgm_growth(const struct oct_topology *topology, double gamma,
                            const struct oct__qgm *qgm, double *out) {
-    const double beta = qgm->beta;
+    const double beta = qgm->beta, keep = kept(qgm);
     struct oct_topology_info info;
     oct_topology_info(topology, &info);
     const int is_drawn = info.period == 0; /* another one each time, which takes a while */
     if (is_drawn && info.is_undirected && qgm->every <= 1) {
-        *out = beta + (1.0 - beta) * beta * beta; /* nothing travels round such a graph */
+        *out = keep + (1.0 - keep) * beta * beta; /* nothing travels round such a graph */
         return OCT_OK;
     }
     const size_t n = (size_t)info.n_nodes;

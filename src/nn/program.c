@@ -342,7 +342,9 @@ static void write_update(struct oct__program *program, const struct oct__program
     int x = tensor_new(program, updated, OCT_DTYPE_F32, 1, 1, 1, n, 0);
     int m = tensor_new(program, OCT_HOME_MOMENTUM, OCT_DTYPE_F32, 1, 1, 1, n, 0);
     int g = tensor_new(program, OCT_HOME_GRAD, OCT_DTYPE_F32, 1, 1, 1, n, 0);
-    const double own = config->is_global ? config->own : 0.0, fresh = 1.0 - (double)config->beta;
+    const double own = config->is_global ? config->own : 0.0;
+    const double keep = config->keep > 0.0 ? config->keep : (double)config->beta;
+    const double fresh = 1.0 - keep;
     union oct__attr sgd = {.sgd = {.beta = config->beta,
                                    .decay = config->decay,
                                    .is_global = config->is_global,
@@ -370,7 +372,7 @@ static void write_update(struct oct__program *program, const struct oct__program
     if (config->settles) {
         int u = tensor_new(program, OCT_HOME_WEIGHT, OCT_DTYPE_F32, 1, 1, 1, 1, 0);
         int z = tensor_new(program, OCT_HOME_PARAM, OCT_DTYPE_F32, 1, 1, 1, n, 0);
-        union oct__attr settle = {.settle = {.beta = sgd.sgd.own != 0.0F ? 1.0F : config->beta,
+        union oct__attr settle = {.settle = {.beta = sgd.sgd.own != 0.0F ? 1.0F : (float)keep,
                                              .share = fresh * (1.0 - own)}};
         oct__program_call(program, OCT_OP_SETTLE, NULL, settle, 4,
                           (int[]){x, u, z, config->is_global ? m : -1});

@@ -138,7 +138,8 @@ struct oct__program_config {
     double clip;                                       /* longest gradient; 0: any */
     float beta, decay;                                 /* SGD */
     int is_global; /* momentum follows what gossip made of the update (quasi-global momentum), */
-    double own;    /* … and the update itself so far: 0, not at all, to 1, alone */
+    double own;    /* … and the update itself so far: 0, not at all, to 1, alone, */
+    double keep;   /* … so much of it staying each time (0: beta; with `own`, beta) */
     int settles;   /* x is a row of its own, and z = x / u follows gossip */
     double slow_beta, slow_rate; /* momentum from round to round; beta 0: none */
     int keeps;                   /* EVAL: what depends on parameters alone is kept */

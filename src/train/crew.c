@@ -147,6 +147,7 @@ static oct_status make_programs(struct oct__crew *crew) {
         .decay = c->decay,
         .is_global = c->is_global,
         .own = c->own,
+        .keep = c->keep,
         .settles = c->settles,
         .slow_beta = c->slow_beta,
         .slow_rate = c->slow_rate,

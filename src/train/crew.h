@@ -45,9 +45,9 @@ struct oct__cohort_config {
     uint64_t seed;
     double clip; /* longest gradient; 0: any */
     float beta, decay;
-    int is_global, settles;                /* as in struct oct__program_config, */
-    double own, slow_beta, slow_rate;      /* … all of them */
-    const struct oct_partition *partition; /* which samples of `train` each node has */
+    int is_global, settles;                 /* as in struct oct__program_config, */
+    double own, keep, slow_beta, slow_rate; /* … all of them */
+    const struct oct_partition *partition;  /* which samples of `train` each node has */
     const uint32_t *test_rows; /* [n_test_rows] samples of `test` that are used; NULL: all */
     uint32_t n_test_rows;
     struct oct__crew *crew; /* works for this cohort and others; borrowed. NULL: one of its own */

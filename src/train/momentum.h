@@ -19,6 +19,10 @@ OCT_MUST_CHECK oct_status oct__config_growth(const struct oct_config *config, do
  * messages are sparse or rare, it gets that. */
 OCT_MUST_CHECK oct_status oct__config_gamma(const struct oct_config *config, double *out);
 
+/* A global-beta with which a disagreement shrinks, at the option's gamma or the rule's, on a graph
+ * that there is; 0: none does. */
+OCT_MUST_CHECK oct_status oct__config_steady(const struct oct_config *config, double *out);
+
 /* The graph that the options ask for (set_up.c). */
 struct oct_topology;
 OCT_MUST_CHECK oct_status oct__config_topology(const struct oct_config *config,

@@ -165,17 +165,22 @@ static oct_status warn_of_growth(const struct oct_config *config) {
     }
     if (growth > OCT_GROWTH_STABLE) {
         const int is_rare = config->gossip_every > 1;
-        char by[40] = "grow without bound";
+        double keep;
+        OCT_TRY(oct__config_steady(config, &keep));
+        char by[40] = "grow without bound", instead[64] = "";
         if (growth < 2.0) {
             snprintf(by, sizeof by, "grow by %.2g %% a round", 100.0 * (growth - 1.0));
         } else if (growth < 1e6) {
             snprintf(by, sizeof by, "grow %.3g times a round", growth);
         }
+        if (keep > 0.0) {
+            snprintf(instead, sizeof instead, "global-beta %g, with which they shrink, or ", keep);
+        }
         oct__log(OCT_LOG_WARNING,
                  "momentum qgm is unstable on this graph%s: without gradients, differences between "
-                 "nodes %s; use momentum local%s",
-                 is_rare ? " with rounds so rare" : "", by,
-                 is_rare ? "" : ", or an undirected graph");
+                 "nodes %s; use %smomentum local%s",
+                 is_rare ? " with rounds so rare" : "", by, instead,
+                 is_rare || keep > 0.0 ? "" : ", or an undirected graph");
     }
     return OCT_OK;
 }
@@ -209,6 +214,16 @@ static oct_status make_cohort(struct oct_trainer *trainer, const struct oct_conf
                  "needs nodes that talk",
                  config->own_momentum, momentum);
     }
+    if (!is_global && config->global_beta > 0.0) {
+        OCT_FAIL(INVALID,
+                 "global-beta is %g, but momentum is %s here: it is of momentum qgm, which needs "
+                 "nodes that talk",
+                 config->global_beta, momentum);
+    }
+    if (config->global_beta > 0.0 && config->own_momentum > 0.0) {
+        OCT_FAIL(INVALID,
+                 "global-beta and own-momentum are two ways to steady momentum qgm; give one");
+    }
     if (is_global && config->slow_momentum > 0.0) {
         OCT_FAIL(INVALID,
                  "slow-momentum goes with momentum local or none, not with qgm, which would take "
@@ -232,6 +247,7 @@ static oct_status make_cohort(struct oct_trainer *trainer, const struct oct_conf
         .decay = (float)config->weight_decay,
         .is_global = is_global,
         .own = config->own_momentum,
+        .keep = config->global_beta,
         .settles = is_global || trainer->algorithm->is_push_sum,
         .slow_beta = config->slow_momentum,
         .slow_rate = config->slow_rate,

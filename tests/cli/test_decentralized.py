@@ -240,6 +240,24 @@ again = octet_json("train", *NET[:6], "--threads", "2", "--epochs", "1", "--quie
 plain = octet_json("train", *NET[:6], "--threads", "1", "--epochs", "1", "--quiet")
 equal(again["model_sha256"], steady["model_sha256"], "--own-momentum: two threads, the same model")
 check(steady["model_sha256"] != plain["model_sha256"], "--own-momentum 0.6 is another run than 0")
+RING16 = ["train", *NET[:6], "--nodes", "16", "--epochs", "1", "--momentum", "qgm"]
+STEADY = [*RING16, "--global-beta", "0.98"]
+steady = octet_json(*STEADY, "--threads", "1", "--quiet")
+equal(octet_json(*STEADY, "--threads", "2", "--quiet")["model_sha256"], steady["model_sha256"],
+      "--global-beta: two threads, the same model")
+check(octet_json(*RING16, "--quiet")["model_sha256"] != steady["model_sha256"], "--global-beta 0.98 is another run than 0")
+done = octet(*RING16)
+contains(done.err, "use global-beta 0.98, with which they shrink, or momentum local", "qgm on a ring of 16: what to do")
+done = octet(*STEADY)
+lacks(done.err, "unstable", "qgm on a ring of 16 with --global-beta 0.98: no warning")
+contains(done.err, "momentum qgm of which a round leaves 0.98", "--global-beta: the opening")
+done = octet(*STEADY, "--own-momentum", "0.5")
+equal(done.code, 2, "--global-beta with --own-momentum: exit", done)
+contains(done.err, "give one", "--global-beta with --own-momentum: what to do")
+done = octet("train", *NET[:6], "--global-beta", "0.98", "--momentum", "local")
+equal(done.code, 2, "--global-beta with local momentum: exit", done)
+contains(done.err, "momentum is local here", "--global-beta with local momentum")
+equal(octet(*STEADY[:-1], "1").code, 2, "--global-beta 1: exit")
 SLOW = ["train", *NET[:6], "--epochs", "2", "--gossip-every", "2", "--slow-momentum", "0.8"]
 slow = octet_json(*SLOW, "--threads", "1", "--quiet")
 equal(octet_json(*SLOW, "--threads", "2", "--quiet")["model_sha256"], slow["model_sha256"],

@@ -118,6 +118,11 @@ void descent_own(struct descent *d, double own) {
     d->settle.attr.settle.share = fresh * (1.0 - own);
 }
 
+void descent_keep(struct descent *d, double keep) {
+    d->settle.attr.settle.beta = (float)keep;
+    d->settle.attr.settle.share = 1.0 - keep;
+}
+
 void descent_close(struct descent *d) {
     struct oct__engine *engine = d->rig.engine;
     oct__engine_release(engine, OCT_OP_SGD, d->sgd.handle);

@@ -31,6 +31,9 @@ void descent_close(struct descent *descent);
 /* Quasi-global momentum with so much of the nodes' own steps. */
 void descent_own(struct descent *descent, double own);
 
+/* Quasi-global momentum of which a round leaves so much. */
+void descent_keep(struct descent *descent, double keep);
+
 /* Starts x = z where the caller wants it. */
 void descent_start(struct descent *descent, const float *x);
 

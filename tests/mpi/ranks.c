@@ -74,6 +74,7 @@ static struct oct_config *configure(const struct trial *trial, const char *trans
         {"momentum", trial->number % 3 ? "qgm" : "local"},
         {"slow-momentum", trial->number % 3 ? "0" : "0.8"},
         {"own-momentum", trial->number % 3 == 2 ? "0.6" : "0"},
+        {"global-beta", trial->number % 3 == 1 ? "0.95" : "0"},
         {"clip-gradient", trial->number % 2 ? "0.5" : "0"},
         {"gossip-every", trial->number % 5 == 4 || trial->number % 15 == 0 ? "2" : "1"},
         {"compensation-rounds", strcmp(trial->algorithm, "sc-sparse-push") == 0 ? "2" : "0"},

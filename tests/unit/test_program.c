@@ -415,6 +415,14 @@ static void momentum_of_all_nodes(void **state) {
         assert_true(settle->attr.settle.share == 0.5 * (1.0 - owns[i]));
         end_step(program);
     }
+    /* what a round leaves of it is another thing than what a step takes of it */
+    struct oct__program *program = plan_step((struct oct__program_config){
+        .beta = 0.5F, .is_global = 1, .keep = 0.875, .settles = 1});
+    const struct oct__program_call *sgd = &program->calls[program->n_update - 1];
+    const struct oct__program_call *settle = &program->calls[program->n_calls - 1];
+    assert_true(sgd->attr.sgd.beta == 0.5F && sgd->attr.sgd.own == 0.0F);
+    assert_true(settle->attr.settle.beta == 0.875F && settle->attr.settle.share == 0.125);
+    end_step(program);
 }
 
 /* Slow momentum comes between the step and gossip, and keeps what gossip leaves before that is settled. */
