@@ -440,6 +440,47 @@ void emu_await_copies(void) {
     mine->n = 0;
 }
 
+/* --- words that blocks wait for ---------------------------------------------------------------- */
+
+/* Those that blocks of this launch have heard, each of them once. */
+static struct {
+    const uint64_t **all;
+    unsigned n, most;
+} heard;
+
+uint64_t emu_hear(const uint64_t *word) {
+    if (*word == 0) { /* blocks run one after another */
+        emu_fail("a block waits for one that begins later");
+    }
+    unsigned i = heard.n;
+    while (i > 0 && heard.all[i - 1] != word) {
+        i--;
+    }
+    if (i == 0) {
+        if (heard.n == heard.most) {
+            heard.most = heard.most ? 2 * heard.most : 16;
+            heard.all =
+                (const uint64_t **)realloc((void *)heard.all, heard.most * sizeof *heard.all);
+            if (!heard.all) {
+                emu_fail("no memory for %u words", heard.most);
+            }
+        }
+        heard.all[heard.n++] = word;
+    }
+    return *word;
+}
+
+static void check_heard(void) {
+    for (unsigned i = 0; i < heard.n; i++) {
+        if (*heard.all[i] != 0) {
+            emu_fail("a word that blocks waited for, at %p, is %#llx when the launch ends, which "
+                     "the next would hear",
+                     (const void *)heard.all[i], (unsigned long long)*heard.all[i]);
+        }
+    }
+    heard.n = 0;
+}
+
 /* --- launches ---------------------------------------------------------------------------------- */
 
 static void check_launch(struct dim3 grid, unsigned block, size_t shared) {
@@ -474,6 +515,7 @@ static void launch_now(const struct emu_kernel *kernel, const void *call, struct
         run_block();
         check_fence(dynamic + dynamic_bytes, "dynamic shared memory");
     }
+    check_heard();
     kernel_now = NULL;
 }
 

@@ -13,7 +13,8 @@
  *     number), so that what is read before it was written shows.
  *   - What a GPU leaves undefined ends the program with a sentence: a barrier that threads do not all
  *     reach, lanes of a warp at different instructions, a launch that no GPU takes, a write beyond
- *     dynamic shared memory or beyond an allocation, rows of a matrix that are not aligned.
+ *     dynamic shared memory or beyond an allocation, rows of a matrix that are not aligned, a word
+ *     that blocks waited for and that is not empty again when the launch ends.
  *
  * The order comes from a seed: OCT_EMULATOR_SEED in the environment, or 1. Not emulated: speed (time is the CPU's),
  * streams (everything is done at once), blocks that run at the same time and talk to one another, and
@@ -91,6 +92,10 @@ enum emu_together { EMU_SYNC, EMU_SHUFFLE, EMU_VOTE, EMU_MULTIPLY, EMU_LOAD_MATR
 /* Until all lanes of the warp are here. Each brings at most EMU_SLOT bytes and gets those of all lanes:
  * lane l's are `bytes` at l * EMU_SLOT. They are there until the lanes do something together again. */
 const char *emu_meet(enum emu_together what, const void *mine, size_t bytes);
+
+/* What a block that began earlier has left in this word, in which 0 is nothing. The next launch
+ * would take it for news: when this one ends it has to be 0 again. */
+uint64_t emu_hear(const uint64_t *word);
 
 /* --- memory ------------------------------------------------------------------------------------ */
 

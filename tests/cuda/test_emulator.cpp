@@ -188,6 +188,16 @@ static __global__ void crooked_copy(int *to) {
     await_copies();
 }
 
+/* Block `first` says something, the other hears it, and takes it back but for IS_LEFT. */
+template <int IS_LEFT> static __global__ void meet(uint64_t *word, uint32_t first, int *to) {
+    if (threadIdx.x == 0 && block_turn() == first) {
+        *word = 7;
+    } else if (threadIdx.x == 0) {
+        *to = (int)wait_for(word);
+        *word = IS_LEFT ? *word : 0;
+    }
+}
+
 static __global__ void crooked_row(int *to) {
     __shared__ __align__(16) uint16_t room[256];
     uint32_t out[4];
@@ -463,6 +473,29 @@ static void copies_gone_wrong(void **) {
         "not to shared memory");
 }
 
+static uint64_t *silent_word() {
+    uint64_t *word = device<uint64_t>(1);
+    *word = 0;
+    return word;
+}
+
+static void blocks_that_meet(void **) {
+    uint64_t *word = silent_word();
+    int *to = device<int>(1);
+    for (int time = 0; time < 2; time++) {
+        *to = 0;
+        launch_kernel(meet<0>, 2, 32, 0, NULL, word, 0, to);
+        assert_int_equal(*to, 7);
+        assert_int_equal(*word, 0);
+    }
+    expect_end([](int *at) { launch_kernel(meet<0>, 2, 32, 0, NULL, silent_word(), 1, at); },
+               "waits for one that begins later");
+    expect_end([](int *at) { launch_kernel(meet<1>, 2, 32, 0, NULL, silent_word(), 0, at); },
+               "is 0x7 when the launch ends");
+    cudaFree(word);
+    cudaFree(to);
+}
+
 static void writes_beyond(void **) {
     expect_end([](int *to) { launch_kernel(write_beyond_shared, 1, 32, 64, NULL, to); },
                "written beyond dynamic shared memory");
@@ -503,6 +536,7 @@ int main(void) {
         cmocka_unit_test(impossible_launches),
         cmocka_unit_test(much_shared_memory),
         cmocka_unit_test(copies_gone_wrong),
+        cmocka_unit_test(blocks_that_meet),
         cmocka_unit_test(writes_beyond),
         cmocka_unit_test(the_engine_is_there),
     };
