@@ -532,26 +532,54 @@ static void not_finite_is_refused(void **state) {
 
 /* --- long tensors ----------------------------------------------------------------------------- */
 
-/* Of a GPU, several blocks share in the selection of a tensor of 65,536 elements or more: one of
- * two pieces, one that just has a third, and short ones between. Few values, or one, are more
- * equals than a piece has a list for. */
-static void long_on(struct oct__engine *on) {
-    static const char *const variants[] = {"topk", "topk:0.9,values=bf16", "topk:0.99,values=int8",
-                                           "randk:0.97,values=int8"};
+/* Of a GPU, several blocks share in the selection of a tensor of 65,536 elements or more, and read
+ * it sixteen bytes at a time. EVEN: one of two pieces, one that just has a third, and short ones
+ * between. CROOKED: tensors that begin anywhere, but for the last. ODD: in rows that do, too. */
+enum long_layout { EVEN, CROOKED, ODD };
+
+static struct layout long_layout(enum long_layout which) {
     static const size_t sizes[] = {5, 65536, 1000, 65537};
-    static const int of[] = {NORMAL, FEW, LONE, RISING};
-    const struct layout layout = layout_of(sizes, OCT_COUNT_OF(sizes));
+    static const struct oct__span crooked[] = {{1, 5}, {7, 65539}, {65549, 65537}, {131088, 65538}};
+    struct layout layout = layout_of(sizes, OCT_COUNT_OF(sizes));
+    if (which != EVEN) {
+        memcpy(layout.spans, crooked, sizeof crooked);
+        layout.n_elements = which == CROOKED ? 196640 : 196627;
+    }
+    return layout;
+}
+
+/* Few values, or one, are more equals than a piece has a list for; so is most of a tensor. */
+static const struct {
+    enum long_layout layout;
+    const char *variant;
+    int data[2], how;
+    size_t refused;
+} long_cases[] = {
+    {EVEN, "topk", {NORMAL, LONE}, DIFFERENCE, 1},
+    {EVEN, "topk:0.9,values=bf16", {FEW, RISING}, ERROR, 3},
+    {EVEN, "topk:0.99,values=int8", {NORMAL, LONE}, OTHER, 5},
+    {EVEN, "randk:0.97,values=int8", {FEW, RISING}, DIFFERENCE, 1},
+    {CROOKED, "topk:0.99,values=int8", {NORMAL, -1}, DIFFERENCE, 1},
+    {CROOKED, "randk:0.2", {RISING, -1}, ERROR, 3},
+    {ODD, "topk", {LONE, -1}, DIFFERENCE, 5},
+    {ODD, "randk:0.97,values=int8", {NORMAL, -1}, OTHER, 1},
+};
+
+static void long_on(struct oct__engine *on) {
     engine = on;
-    for (size_t k = 0; k < OCT_COUNT_OF(variants); k++) {
-        struct oct__packet_form *form = form_of(variants[k], &layout);
+    for (size_t k = 0; k < OCT_COUNT_OF(long_cases); k++) {
+        const char *variant = long_cases[k].variant;
+        const struct layout layout = long_layout(long_cases[k].layout);
         struct dice dice = dice_of(8);
-        for (size_t i = 0; i < OCT_COUNT_OF(of); i++) {
-            if ((k + i) % 2 == 0) { /* each with some of the data is enough */
-                pack_and_fold_data(variants[k], form, &layout, of[i], &dice);
-            }
+        if (long_cases[k].layout != EVEN && !on->is_wide) {
+            continue; /* reads what is not aligned as it reads the rest */
         }
-        pack_and_remember_way(variants[k], form, &layout, (int)k % WAYS, &dice);
-        refuse_in(variants[k], form, &layout, (int[]){1, 3, 5, 1}[k], &dice);
+        struct oct__packet_form *form = form_of(variant, &layout);
+        for (int i = 0; i < 2 && long_cases[k].data[i] >= 0; i++) {
+            pack_and_fold_data(variant, form, &layout, long_cases[k].data[i], &dice);
+        }
+        pack_and_remember_way(variant, form, &layout, long_cases[k].how, &dice);
+        refuse_in(variant, form, &layout, long_cases[k].refused, &dice);
         oct__packet_form_destroy(form);
     }
 }
@@ -559,6 +587,83 @@ static void long_on(struct oct__engine *on) {
 static void long_tensors(void **state) {
     (void)state;
     launch_engines(long_on);
+}
+
+/* A row that can be read sixteen bytes at a time, a base that cannot; and the other way round. */
+static void difference_on(struct oct__engine *on) {
+    static const size_t sizes[] = {65540};
+    const struct layout layout = layout_of(sizes, OCT_COUNT_OF(sizes));
+    struct oct__packet_form *form = form_of("topk", &layout);
+    struct dice dice = dice_of(9);
+    for (int is_base = 0; is_base < 2; is_base++) {
+        struct oct__tensor t[2], packed = row_new(&layout), packet = packet_new(form);
+        struct oct__tensor wanted = packet_new(form);
+        for (int i = 0; i < 2; i++) {
+            t[i] = vector_new((int)layout.n_elements + (i == is_base));
+            t[i].c = (int)layout.n_elements; /* nodes are one float farther apart */
+            fill_row(t[i], &layout, NORMAL, &dice);
+        }
+        LAUNCH(on, PACK, pack_attr(form, 0), launch_plain, t[0], t[1], packet);
+        for (int node = 0; node < LAUNCH_NODES; node++) {
+            for (size_t i = 0; i < layout.n_elements; i++) {
+                floats(packed, node)[i] = floats(t[0], node)[i] - floats(t[1], node)[i];
+            }
+            expected_packet("", form, floats(packed, node), (uint32_t)(LAUNCH_FIRST_NODE + node),
+                            launch_plain, 0, packet_at(form, at(packet, node)),
+                            packet_at(form, at(wanted, node)));
+        }
+        expect_bits(on->kind->plugin.name, is_base ? "an uneven base" : "an uneven row", packet,
+                    wanted);
+        tensors_free(NULL);
+    }
+    oct__packet_form_destroy(form);
+}
+
+static void long_differences(void **state) {
+    (void)state;
+    launch_engines(difference_on);
+}
+
+/* More long tensors than one launch takes, and more short ones, five by five: a kernel's arguments
+ * have room for 96. One node is enough. */
+static void many_on(struct oct__engine *on) {
+    enum { MANY = 200, LONG = 65536, SHORT = 3 };
+    const struct launch_way way = {1, 1, 1, 7, 0};
+    size_t sizes[MANY];
+    if (!on->is_wide) {
+        print_message("%s: tensors are one by one\n", on->kind->plugin.name);
+        return;
+    }
+    for (size_t i = 0; i < MANY; i++) {
+        sizes[i] = i / 5 % 2 ? LONG : SHORT;
+    }
+    const struct layout layout = layout_of(sizes, OCT_COUNT_OF(sizes));
+    struct oct__packet_form *form = form_of("topk:0.99,values=int8", &layout);
+    struct oct__tensor row = row_new(&layout), packet = packet_new(form), wanted = packet_new(form);
+    for (size_t i = 0; i < layout.n_spans; i++) { /* of each size once, as good as */
+        for (size_t j = 0; j < layout.spans[i].count; j++) {
+            const uint32_t bits = (uint32_t)(layout.spans[i].offset + j) * 2654435761U;
+            floats(row, 1)[layout.spans[i].offset + j] = (float)(int32_t)bits * (float)(i + 1);
+        }
+    }
+    LAUNCH(on, PACK, pack_attr(form, 0), way, row, absent, packet);
+    expected_packet("", form, floats(row, 1), LAUNCH_FIRST_NODE + 1, way, 0,
+                    packet_at(form, at(packet, 1)), packet_at(form, at(wanted, 1)));
+    print_message("%s: %zu tensors, %zu of %zu elements kept\n", on->kind->plugin.name,
+                  layout.n_spans, form->n_kept, layout.n_elements);
+    expect_bits(on->kind->plugin.name, "many tensors", packet, wanted);
+
+    const struct oct__tensor operands[OCT_ARGS_MOST] = {row, absent, packet};
+    floats(row, 1)[layout.n_elements - 1] = -INFINITY;
+    EXPECT_FAILURE(launch_try(on, OCT_OP_PACK, pack_attr(form, 0), way, operands),
+                   OCT_STATUS_NOT_FINITE, "tensor 199 of node 21");
+    oct__packet_form_destroy(form);
+    tensors_free(NULL);
+}
+
+static void many_tensors(void **state) {
+    (void)state;
+    launch_engines(many_on);
 }
 
 /* --- what it means ---------------------------------------------------------------------------- */
@@ -842,6 +947,8 @@ int main(void) {
         cmocka_unit_test_teardown(packets_are_remembered, tensors_free),
         cmocka_unit_test_teardown(not_finite_is_refused, tensors_free),
         cmocka_unit_test_teardown(long_tensors, tensors_free),
+        cmocka_unit_test_teardown(long_differences, tensors_free),
+        cmocka_unit_test_teardown(many_tensors, tensors_free),
         cmocka_unit_test_teardown(what_is_left_is_less, tensors_free),
         cmocka_unit_test_teardown(means_are_the_values, tensors_free),
         cmocka_unit_test_teardown(every_stream_is_named, tensors_free),
