@@ -116,4 +116,19 @@ template <typename T> static __device__ inline T block_sum(T value, T *room) {
     return sum;
 }
 
+/* The largest of a block's values, with a room as block_sum's; every thread gets it. */
+static __device__ inline uint32_t block_max(uint32_t value, uint32_t *room) {
+    value = __reduce_max_sync(0xffffffffU, value);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) {
+        room[threadIdx.x / 32] = value;
+    }
+    __syncthreads();
+    value = room[0];
+    for (unsigned w = 1; w < blockDim.x / 32; w++) {
+        value = max(value, room[w]);
+    }
+    return value;
+}
+
 #endif

@@ -126,23 +126,6 @@ static __device__ inline uint16_t round_bf16(uint32_t bits) {
     return (uint16_t)((bits + 0x7fffU + (bits >> 16 & 1U)) >> 16);
 }
 
-/* The largest of all threads' values; every thread gets it. `room` as block_sum's. */
-static __device__ inline uint32_t block_max(uint32_t value, uint32_t *room) {
-    for (int d = 16; d > 0; d /= 2) {
-        const uint32_t other = __shfl_xor_sync(0xffffffffU, value, d);
-        value = other > value ? other : value;
-    }
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) {
-        room[threadIdx.x / 32] = value;
-    }
-    __syncthreads();
-    for (unsigned w = 0; w < blockDim.x / 32; w++) {
-        value = room[w] > value ? room[w] : value;
-    }
-    return value;
-}
-
 /* Bits of a magnitude that rounds to infinity as bf16, and of infinity itself. */
 #define BF16_OVERFLOW 0x7f7f8000U
 #define INFINITE 0x7f800000U

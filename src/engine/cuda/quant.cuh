@@ -283,20 +283,7 @@ static __device__ inline uint32_t size_of(int x) {
     return x < 0 ? 0U - (uint32_t)x : (uint32_t)x;
 }
 
-static __device__ inline uint32_t block_max(uint32_t value, uint32_t room[32]) {
-    value = __reduce_max_sync(ALL_LANES, value);
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) {
-        room[threadIdx.x / 32] = value;
-    }
-    __syncthreads();
-    value = room[0];
-    for (unsigned w = 1; w < blockDim.x / 32; w++) {
-        value = max(value, room[w]);
-    }
-    return value;
-}
-
+/* The largest of a block of BLOCK threads, for its first warp alone. */
 static __device__ inline uint32_t first_warp_max(uint32_t value, uint32_t room[BLOCK / 32]) {
     value = __reduce_max_sync(ALL_LANES, value);
     if (threadIdx.x % 32 == 0) {
