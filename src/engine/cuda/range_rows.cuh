@@ -24,7 +24,7 @@
 #ifndef OCT_ENGINE_CUDA_RANGE_ROWS_CUH
 #define OCT_ENGINE_CUDA_RANGE_ROWS_CUH
 
-#include "engine/cuda/range_evonorm.cuh"
+#include "engine/cuda/range_evonorm_grad.cuh"
 
 enum { ROW_WARPS = 16, ROW_BLOCK = ROW_WARPS * 32, ROW_TABLE = 1024, ROW_CHANNELS = 128 };
 /* Words of a lane, where there are warps enough, and with spreads of so many samples that twice as

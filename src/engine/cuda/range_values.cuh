@@ -68,7 +68,7 @@ static __device__ inline raw_floats<WIDE> raw_floats_at(const float *x, bool is_
     return raw;
 }
 
-/* How the gradient finds the extremes of bytes and of floats: range_evonorm.cuh. */
+/* How the gradient finds the extremes of bytes and of floats: range_evonorm_grad.cuh. */
 template <int WIDE> struct byte_ends;
 template <int WIDE> struct float_ends;
 
