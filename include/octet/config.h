@@ -83,10 +83,10 @@ OCT_API OCT_MUST_CHECK oct_status oct_config_read(struct oct_config *config, con
 OCT_API OCT_MUST_CHECK oct_status oct_config_parse(struct oct_config *config, const char *name,
                                                    const char *text, size_t n_bytes);
 
-/* For a failure with options that a run file has set: puts file and line before oct_last_error() where
- * that begins with the name of one, or of the plug-in it chose, or names one (INVALID and
- * UNSUPPORTED alone). Trainers do so; a program that opens data or makes a graph by itself may.
- * Returns `status`. */
+/* For a failure with options that a run file has set: puts file and line before oct_last_error()
+ * where that begins with the name of one, or of the plug-in it chose, or names one further on
+ * (INVALID and UNSUPPORTED alone). Trainers do so, and twice does no harm; a program that opens data
+ * or makes a graph by itself may. Returns `status`. */
 OCT_API OCT_MUST_CHECK oct_status oct_config_locate(const struct oct_config *config,
                                                     oct_status status);
 

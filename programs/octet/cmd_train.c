@@ -88,7 +88,7 @@ static int complete_config(struct cli *cli) {
     }
     snprintf(folder, sizeof folder, "%s", resume);
     oct_status status = oct_config_resume(cli->config, folder);
-    return status == OCT_OK ? CLI_DONE : cli_fail(cli, status);
+    return status == OCT_OK ? CLI_DONE : cli_fail(cli, oct_config_locate(cli->config, status));
 }
 
 /* The run's options with another precision, and nothing kept. What was left to its default stays so:
@@ -123,7 +123,7 @@ static int read_form(const struct cli *cli, enum oct_model_form *out) {
                          "--save-form says how the file of --save is written; give --save FILE");
     }
     if (*out == OCT_MODEL_INT8 && strcmp(oct_config_get(cli->config, "precision"), "fp32") == 0) {
-        return cli_usage(cli, "--save-form int8 is the weights of a run in 8 bits; --precision is "
+        return cli_usage(cli, "--save-form int8 is the weights of a run in 8 bits; precision is "
                               "'fp32'");
     }
     return CLI_DONE;
@@ -160,7 +160,7 @@ static int prepare(struct cli *cli, struct cli_report *report, struct oct_config
     if (code == CLI_DONE && report->traced &&
         strcmp(oct_config_get(cli->config, "precision"), "fp32") == 0) {
         code = cli_usage(cli, "--trace-quant looks at the quantizers of a run in 8 bits; "
-                              "--precision is 'fp32'");
+                              "precision is 'fp32'");
     }
     if (code == CLI_DONE && report->compare) {
         code = other_config(cli, report->compare, other);

@@ -126,7 +126,7 @@ static void describe_gossip(const struct oct_config *config, char *text, size_t 
         add(text, bytes, " and %s of a node's own", text_of(config, "own-momentum"));
     }
     if (strtod(text_of(config, "global-beta"), NULL) > 0.0) {
-        add(text, bytes, " of which a round leaves %s", text_of(config, "global-beta"));
+        add(text, bytes, " of which a step leaves %s", text_of(config, "global-beta"));
     }
     if (strtod(text_of(config, "slow-momentum"), NULL) > 0.0) {
         add(text, bytes, " and %s from round to round", text_of(config, "slow-momentum"));

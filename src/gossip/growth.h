@@ -13,8 +13,8 @@
 #include "base/fail.h"
 #include "topology/topology.h"
 
-/* What may follow: beta, and how far it follows a node's own steps instead of gossip's result; what a
- * step leaves of the momentum (0: beta); steps from one round to the next (0: as 1). */
+/* What may follow: beta, and how far it follows a node's own steps instead of gossip's result; what
+ * a step leaves of the momentum (0: beta); steps from one round to the next (0: as 1). */
 struct oct__qgm {
     double beta, own, keep;
     int64_t every;

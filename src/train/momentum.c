@@ -23,21 +23,29 @@ static double share_of_rule(const struct oct__compression *compression, double b
     return (1.0 - beta * beta) / (compression->select == OCT_SELECT_ALL ? 1.0 : 2.0);
 }
 
-/* Growth at `gamma` where a round leaves `keep` of the momentum (0: beta). Elements that wait for
- * their turn answer late, which is as bad as twice as much at once, or, of a momentum that follows
- * slowly, as one that follows twice as fast: what is called stable so shrinks in 12,000 rounds of
- * CHOCO with top-k, too. */
+/* Growth at `gamma` where a step leaves `keep` of the momentum (0: beta), at the worst. Elements that
+ * wait for their turn answer late, which may be as bad as twice as much at once, or, of a momentum
+ * that follows slowly, as one that follows twice as fast: what is called stable so shrinks in 12,000
+ * rounds of CHOCO with top-k, too. */
 static oct_status growth_at(const struct oct_topology *topology, const struct oct_config *config,
                             const struct oct__compression *compression, double keep, double gamma,
                             double *out) {
-    const double late = compression->select == OCT_SELECT_ALL ? 1.0 : 2.0;
-    const struct oct__qgm qgm = {
-        .beta = config->beta,
-        .own = config->own_momentum,
-        .keep = keep > 0.0 ? fmax(1.0 - late * (1.0 - keep), 0.01) : 0.0,
-        .every = config->gossip_every,
-    };
-    return oct__qgm_growth(topology, keep > 0.0 ? gamma : fmin(1.0, late * gamma), &qgm, out);
+    struct oct__qgm qgm = {
+        .beta = config->beta, .own = config->own_momentum, .every = config->gossip_every};
+    double late;
+    qgm.keep = keep > 0.0 ? keep : config->beta;
+    OCT_TRY(oct__qgm_growth(topology, gamma, &qgm, out));
+    if (compression->select == OCT_SELECT_ALL) {
+        return OCT_OK;
+    }
+    OCT_TRY(oct__qgm_growth(topology, fmin(1.0, 2.0 * gamma), &qgm, &late));
+    *out = fmax(*out, late);
+    if (qgm.keep > config->beta) {
+        qgm.keep = fmax(config->beta, 1.0 - 2.0 * (1.0 - qgm.keep));
+        OCT_TRY(oct__qgm_growth(topology, gamma, &qgm, &late));
+        *out = fmax(*out, late);
+    }
+    return OCT_OK;
 }
 
 /* With a gamma of its own choice, quasi-global momentum may take less than the rule. */
@@ -60,19 +68,20 @@ static oct_status find_gamma(const struct oct_topology *topology, const struct o
     return OCT_OK;
 }
 
-/* Of values that are one as good as the next, the first is the quickest. */
+/* The quickest that holds, without a part of its own. */
 static oct_status find_keep(const struct oct_topology *topology, const struct oct_config *config,
                             const struct oct__compression *compression, double gamma, double *out) {
-    static const double keeps[] = {0.95, 0.98, 0.99, 0.995, 0.998, 0.999};
-    for (size_t i = 0; i < OCT_COUNT_OF(keeps); i++) {
-        double growth;
-        OCT_TRY(growth_at(topology, config, compression, keeps[i], gamma, &growth));
-        if (growth <= 1.0 && keeps[i] > config->beta) {
-            *out = keeps[i];
-            return OCT_OK;
+    static const double keeps[] = {0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999};
+    struct oct_config alone = *config; /* which owns nothing */
+    double growth = INFINITY;
+    alone.own_momentum = 0.0;
+    *out = 0.0;
+    for (size_t i = 0; growth > 1.0 && i < OCT_COUNT_OF(keeps); i++) {
+        if (keeps[i] > config->beta) {
+            OCT_TRY(growth_at(topology, &alone, compression, keeps[i], gamma, &growth));
+            *out = growth > 1.0 ? 0.0 : keeps[i];
         }
     }
-    *out = 0.0;
     return OCT_OK;
 }
 

@@ -19,8 +19,8 @@ OCT_MUST_CHECK oct_status oct__config_growth(const struct oct_config *config, do
  * messages are sparse or rare, it gets that. */
 OCT_MUST_CHECK oct_status oct__config_gamma(const struct oct_config *config, double *out);
 
-/* A global-beta with which a disagreement shrinks, at the option's gamma or the rule's, on a graph
- * that there is; 0: none does. */
+/* A global-beta with which a disagreement does not grow, at the option's gamma or the rule's, on a
+ * graph that there is; 0: none of those that are tried. */
 OCT_MUST_CHECK oct_status oct__config_steady(const struct oct_config *config, double *out);
 
 /* The graph that the options ask for (set_up.c). */

@@ -4,7 +4,7 @@
  * What is wrong with a value by itself is found while the file is read, at its line. What is wrong
  * with several together is found when the run is set up, by whoever needs them, and nobody there
  * knows of files. But messages about options begin with an option's name ("slow-momentum goes with
- * …") or with that of the plug-in it chose ("torus: 7 nodes make no grid …"), and name the others
+ * …") or with that of the plug-in it chose ("torus: 7 nodes make no grid …"), and some name others
  * further on. So the first of them that a file has set says where to look.
  */
 #include <ctype.h>
@@ -27,18 +27,19 @@ struct word {
     size_t length;
 };
 
-static int is_in_names(char c) {
-    return isalnum((unsigned char)c) || c == '-' || c == '_';
+/* Of names, and of paths, which are no names. */
+static int is_in_words(char c) {
+    return isalnum((unsigned char)c) || c == '-' || c == '_' || c == '/' || c == '.';
 }
 
 /* The next word after `word`; of length 0 at the end of the text. */
 static struct word next(struct word word) {
     const char *at = word.at + word.length;
-    while (*at && (!is_in_names(*at) || *at == '-')) { /* "--weights" is weights */
+    while (*at && (!is_in_words(*at) || *at == '-')) { /* "--weights" is weights */
         at++;
     }
     struct word found = {at, 0};
-    while (is_in_names(at[found.length])) {
+    while (is_in_words(at[found.length])) {
         found.length++;
     }
     return found;
@@ -54,13 +55,26 @@ static int is_choice(const struct oct_option *option, const char *value, struct 
            is_word(word, value, strcspn(value, ":"));
 }
 
+/* Further on in a message most names of options are words as any other: nodes, data, every. */
+static int is_unmistakable(const char *name) {
+    static const char *const others[] = {"algorithm", "momentum", "precision", "topology"};
+    for (size_t i = 0; i < OCT_COUNT_OF(others); i++) {
+        if (strcmp(name, others[i]) == 0) {
+            return 1;
+        }
+    }
+    return strchr(name, '-') != NULL;
+}
+
 /* Where a file set the option that a word names; NULL: it names none, or no file did. */
 static const char *place_of(const struct oct_config *config, struct word word, int is_first) {
     const struct oct_option *option;
     for (int row = 0; (option = oct_option_at(row)) != NULL; row++) {
-        const int is_skew = row == OCT__OPTION_partition && is_word(word, "skew", 4);
-        if (config->place[row] && (is_skew || is_word(word, option->name, strlen(option->name)) ||
-                                   (is_first && is_choice(option, config->text[row], word)))) {
+        const int is_name = is_word(word, option->name, strlen(option->name)) ||
+                            (row == OCT__OPTION_partition && is_word(word, "skew", 4));
+        const int is_it = is_first ? is_name || is_choice(option, config->text[row], word)
+                                   : is_name && is_unmistakable(option->name);
+        if (config->place[row] && is_it) {
             return config->place[row];
         }
     }
@@ -72,6 +86,12 @@ oct_status oct_config_locate(const struct oct_config *config, oct_status status)
         return status;
     }
     const struct word before = {oct_last_error(), 0}, first = next(before);
+    for (int row = 0; row < OCT__OPTION_COUNT; row++) {
+        const char *place = config->place[row];
+        if (place && strncmp(before.at, place, strlen(place)) == 0) {
+            return status; /* it has been told */
+        }
+    }
     for (struct word word = first; word.length > 0; word = next(word)) {
         const char *place = place_of(config, word, word.at == first.at);
         if (place) {

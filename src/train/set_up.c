@@ -167,14 +167,15 @@ static oct_status warn_of_growth(const struct oct_config *config) {
         const int is_rare = config->gossip_every > 1;
         double keep;
         OCT_TRY(oct__config_steady(config, &keep));
-        char by[40] = "grow without bound", instead[64] = "";
+        char by[40] = "grow without bound", instead[80] = "";
         if (growth < 2.0) {
             snprintf(by, sizeof by, "grow by %.2g %% a round", 100.0 * (growth - 1.0));
         } else if (growth < 1e6) {
             snprintf(by, sizeof by, "grow %.3g times a round", growth);
         }
         if (keep > 0.0) {
-            snprintf(instead, sizeof instead, "global-beta %g, with which they shrink, or ", keep);
+            snprintf(instead, sizeof instead, "global-beta %g%s, which is stable, or ", keep,
+                     config->own_momentum > 0.0 ? " instead of own-momentum" : "");
         }
         oct__log(OCT_LOG_WARNING,
                  "momentum qgm is unstable on this graph%s: without gradients, differences between "
@@ -215,10 +216,12 @@ static oct_status make_cohort(struct oct_trainer *trainer, const struct oct_conf
                  config->own_momentum, momentum);
     }
     if (!is_global && config->global_beta > 0.0) {
-        OCT_FAIL(INVALID,
-                 "global-beta is %g, but momentum is %s here: it is of momentum qgm, which needs "
-                 "nodes that talk",
-                 config->global_beta, momentum);
+        OCT_FAIL(INVALID, "global-beta is %g, but momentum is %s here%s", config->global_beta,
+                 momentum,
+                 config->momentum[0] || !trainer->topology
+                     ? ": it is of momentum qgm, which needs nodes that talk"
+                     : " by itself, because qgm is not stable with it; give momentum qgm, or a "
+                       "global-beta nearer to 1");
     }
     if (config->global_beta > 0.0 && config->own_momentum > 0.0) {
         OCT_FAIL(INVALID,

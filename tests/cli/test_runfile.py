@@ -11,6 +11,7 @@ with tempfile.TemporaryDirectory() as folder:
 
     def write(text, name="run.yaml"):
         path = os.path.join(folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "wb") as file:
             file.write(text if isinstance(text, bytes) else text.encode())
         return path
@@ -101,7 +102,6 @@ with tempfile.TemporaryDirectory() as folder:
             ("topology: star\n", ("--algorithm", "dpsgd"), 1, "needs a doubly stochastic W"),
             ("nodes: 7\ntopology: torus:rows=4\n", (), 2, "7 nodes make no grid"),
             ("topology: torus:rows=4\n", ("--nodes", "7"), 1, "7 nodes make no grid"),
-            ("nodes: 7\n", ("--topology", "torus:rows=4"), 1, "7 nodes make no grid"),
             ("momentum: qgm\nslow_momentum: 0.5\n", (), 2, "slow-momentum goes with"),
             ("own-momentum: 0.5\nmomentum: local\n", (), 1, "momentum is local here"),
             ("compensation-rounds: 4\n", (), 1, "algorithm choco has none"),
@@ -117,11 +117,28 @@ with tempfile.TemporaryDirectory() as folder:
         equal(done.err.count(f"{path}:"), 1, f"train with {text!r} {arguments}: one place")
     # Nothing of the file is to blame: the command line says it all, or has the last word.
     for text, arguments in (("lr: 0.1\n", ("--momentum", "qgm", "--slow-momentum", "0.5")),
+                            ("nodes: 8\nevery: 2\nbatch: 8\n", ("--momentum", "local", "--own-momentum", "0.5")),
                             ("momentum: local\nslow-momentum: 0.1\n", ("--momentum", "qgm", "--slow-momentum", "0.5"))):
         path = write(text + tiny)
         done = octet("train", path, *arguments, env=ENV)
         equal(done.code, 2, f"train with {text!r} {arguments}: exit", done)
         lacks(done.err, path, f"train with {text!r} {arguments}")
+    # A path is no name of an option, nor a run that goes on another's.
+    graph = write("0 1\n1 1\n", "data/ring.txt")
+    path = write(f"data: synthetic:samples=64,size=8\nnodes: 2\ntopology: file:{graph}\n")
+    done = octet("train", path, env=ENV)
+    contains(done.err, "an edge from 1 to itself", "a bad edge in a file called data/…")
+    lacks(done.err, f"{path}:1: ", "a bad edge in a file called data/…: not the line of data")
+    kept = os.path.join(folder, "kept")
+    octet("train", "--data", "synthetic:samples=64,size=8", "--nodes", "2", "--epochs", "1", "--checkpoint", kept, env=ENV)
+    done = octet("train", write("nodes: 2\nlr: 0.05\n"), "--resume", kept, env=ENV)
+    equal(done.code, 2, "another rate than the run that goes on: exit", done)
+    contains(done.err, "run.yaml:2: lr is '0.05', but the run in", "another rate than the run that goes on")
+    for arguments in (("--trace-quant",), ("--save", os.path.join(folder, "m"), "--save-form", "int8")):
+        done = octet("train", write("precision: fp32\n" + tiny), *arguments, env=ENV)
+        equal(done.code, 2, f"train in fp32 {arguments}: exit", done)
+        contains(done.err, "precision is 'fp32'", f"train in fp32 {arguments}")
+        lacks(done.err, "--precision", f"train in fp32 {arguments}: nobody said --precision")
     # What is there but cannot be read is no mistake of the file's.
     done = octet("train", write("lr: 0.1\ndata: folder:/nowhere/to/be/found\n"), env=ENV)
     check(done.code != 0, f"a folder that is not there: exit {done.code}", done)

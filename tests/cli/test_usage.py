@@ -137,7 +137,7 @@ WRONG = [
     (["train", *NO_DATA, "--precision", "fp32", "--compare=fp32"], ["--compare is 'fp32'", "another"]),
     (["train", *NO_DATA, "--compare", "fp31"], ["--compare is 'fp31'", "did you mean 'fp32'?"]),
     (["train", "--compare"], ["--compare needs a value, one of: int8, fp32, int8-sim"]),
-    (["train", *NO_DATA, "--precision", "fp32", "--trace-quant"], ["--trace-quant", "--precision is 'fp32'"]),
+    (["train", *NO_DATA, "--precision", "fp32", "--trace-quant"], ["--trace-quant", "precision is 'fp32'"]),
     (["train", "--trace-quant=yes"], ["--trace-quant takes no value"]),
     (["train", "--recipes", "octet"], ["--recipes is an option of 'octet bench gradients'"]),
     (["bench", "gradients", "--recipes", "octt"], ["--recipes is 'octt'", "did you mean 'octet'?"]),

@@ -572,7 +572,7 @@ static void long_on(struct oct__engine *on) {
         const struct layout layout = long_layout(long_cases[k].layout);
         struct dice dice = dice_of(8);
         if (long_cases[k].layout != EVEN && !on->is_wide) {
-            continue; /* reads what is not aligned as it reads the rest */
+            continue; /* CPUs read what is not aligned as they read the rest */
         }
         struct oct__packet_form *form = form_of(variant, &layout);
         for (int i = 0; i < 2 && long_cases[k].data[i] >= 0; i++) {

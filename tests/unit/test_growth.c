@@ -268,6 +268,11 @@ static void by_itself(void **state) {
         {"16", "directed-ring", "choco", "topk:0.99", "qgm", "qgm", 0.0011875, NULL, NULL},
         {"8", "directed-ring", "deepsqueeze", "topk:0.99", "qgm", "qgm", 0.00095, NULL, NULL},
         {"8", "directed-ring", "choco", "topk:0.9", NULL, "local", 0.125, NULL, NULL},
+        /* twice as much would be stable: it must hold as it is, too */
+        {"8", "directed-ring", "choco", "topk:0.6", NULL, "local", 0.5, NULL, NULL},
+        {"8", "directed-ring", "choco", "topk:0.6", "qgm", "qgm", 0.5, NULL, NULL},
+        {"8", "directed-ring", "choco", "topk:0.6", "qgm", "qgm", 0.5, NULL, "0.9"},
+        {"8", "directed-ring", "choco", "topk:0.6", NULL, "qgm", 0.5, NULL, "0.99"},
         {"8", "directed-ring", "choco", "topk:0.9", "qgm", "qgm", 0.011875, NULL, NULL},
         {"16", "directed-ring", "choco", "int8", "qgm", "qgm", 1, NULL, NULL},
         {"16", "ring", "choco", "topk:0.99", NULL, "qgm", 0.0125, NULL, NULL},

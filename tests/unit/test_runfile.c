@@ -302,6 +302,65 @@ static void every_option_can_be_written(void **state) {
     oct_config_destroy(plain);
 }
 
+/* The message that comes of one about `config`. */
+static const char *located(const struct oct_config *config, const char *message) {
+    oct_status status = oct__fail(OCT_STATUS_INVALID, "%s", message);
+    assert_int_equal(oct_config_locate(config, status), OCT_STATUS_INVALID);
+    print_message("%s\n", oct_last_error());
+    return oct_last_error();
+}
+
+static void says_where(void **state) {
+    (void)state;
+    static const char text[] =
+        "nodes: 7\n\ntopology: torus:rows=4\nskew: 0.5\nslow_momentum: 0.5\n";
+    static const char grid[] = "torus: 7 nodes make no grid", slow[] = "slow-momentum goes with …";
+    struct oct_config *config = fresh(), *other = NULL;
+    EXPECT_OK(parse(config, text));
+    assert_string_equal(located(config, grid), "run.yaml:3: torus: 7 nodes make no grid");
+    assert_string_equal(located(config, slow), "run.yaml:5: slow-momentum goes with …");
+    assert_string_equal(located(config, "run.yaml:5: slow-momentum …"),
+                        "run.yaml:5: slow-momentum …");
+    assert_string_equal(located(config, "skew is off"), "run.yaml:4: skew is off");
+    assert_string_equal(located(config, "partition is off"), "run.yaml:4: partition is off");
+    assert_string_equal(located(config, "algorithm x, and this topology's is not"),
+                        "run.yaml:3: algorithm x, and this topology's is not");
+    assert_string_equal(located(config, "weights metropolis (--slow-momentum)"),
+                        "run.yaml:5: weights metropolis (--slow-momentum)");
+    /* no options: a word, paths, the name of a plug-in that is not the first word, nothing */
+    static const char *const others[] = {"8 nodes",
+                                         "nodes/ring.txt:2: no edge",
+                                         "file: topology.txt",
+                                         "no torus: here",
+                                         "torus of 7",
+                                         "",
+                                         "—"};
+    for (size_t i = 0; i < OCT_COUNT_OF(others); i++) {
+        assert_string_equal(located(config, others[i]), others[i]);
+    }
+    /* nor other failures, nor what was set anew, by hand */
+    oct_status status = oct__fail(OCT_STATUS_IO, "%s", slow);
+    assert_int_equal(oct_config_locate(config, status), OCT_STATUS_IO);
+    assert_string_equal(oct_last_error(), slow);
+    assert_int_equal(oct_config_locate(config, OCT_OK), OCT_OK);
+    assert_int_equal(oct_config_locate(NULL, OCT_STATUS_INVALID), OCT_STATUS_INVALID);
+    EXPECT_OK(oct_config_set(config, "slow-momentum", "0.6"));
+    assert_string_equal(located(config, slow), slow);
+    /* copies know it, too */
+    EXPECT_OK(oct_config_recast(config, "fp32", &other));
+    assert_string_equal(located(other, slow), slow);
+    assert_string_equal(located(other, grid), "run.yaml:3: torus: 7 nodes make no grid");
+    oct_config_destroy(other);
+    /* what was set before the file stays, with no place in it */
+    EXPECT_OK(oct_config_create(&other));
+    EXPECT_OK(oct_config_set(other, "topology", "ring"));
+    EXPECT_OK(parse(other, text));
+    assert_string_equal(located(other, grid), grid);
+    assert_string_equal(located(other, slow), "run.yaml:5: slow-momentum goes with …");
+    oct_config_destroy(other);
+    oct_config_destroy(config);
+}
+
 /* Memory runs out at every request: nothing of the file has been set. */
 static void memory_runs_out(void **state) {
     (void)state;
@@ -374,6 +433,7 @@ int main(void) {
         cmocka_unit_test(refuses_strange_bytes),
         cmocka_unit_test(what_was_set_stays),
         cmocka_unit_test(every_option_can_be_written),
+        cmocka_unit_test(says_where),
         cmocka_unit_test(memory_runs_out),
         cmocka_unit_test(reads_files),
         cmocka_unit_test(the_example_is_right),
