@@ -57,28 +57,12 @@ static const struct oct_option own[] = {
 };
 
 static const char *const table_options[] = {
-    "data",
-    "data-dir",
-    "samples",
-    "test-samples",
-    "strict",
-    "epochs",
-    "batch",
-    "lr",
-    "gamma",
-    "final-statistics",
-    "own-momentum",
-    "global-beta",
-    "slow-momentum",
-    "slow-rate",
-    "clip-gradient",
-    "engine",
-    "precision-recipe",
-    "every",
-    "test-every",
-    "db",
-    "record",
-    NULL,
+    "data",        "data-dir",         "samples",   "test-samples",
+    "strict",      "epochs",           "batch",     "lr",
+    "gamma",       "final-statistics", "momentum",  "own-momentum",
+    "global-beta", "slow-momentum",    "slow-rate", "clip-gradient",
+    "engine",      "precision-recipe", "every",     "test-every",
+    "db",          "record",           NULL,
 };
 
 static const struct cli_example examples[] = {
