@@ -416,8 +416,8 @@ static void momentum_of_all_nodes(void **state) {
         end_step(program);
     }
     /* what a round leaves of it is another thing than what a step takes of it */
-    struct oct__program *program = plan_step((struct oct__program_config){
-        .beta = 0.5F, .is_global = 1, .keep = 0.875, .settles = 1});
+    struct oct__program *program = plan_step(
+        (struct oct__program_config){.beta = 0.5F, .is_global = 1, .keep = 0.875, .settles = 1});
     const struct oct__program_call *sgd = &program->calls[program->n_update - 1];
     const struct oct__program_call *settle = &program->calls[program->n_calls - 1];
     assert_true(sgd->attr.sgd.beta == 0.5F && sgd->attr.sgd.own == 0.0F);
