@@ -377,8 +377,8 @@ static oct_status open_runs(const struct oct_config *config, int n_nodes, int n_
 static void close_runs(struct oct_trainer *first) {
     struct oct_trainer *runs[OCT_RUNS_MOST];
     const int n = first ? first->group->n : 0;
-    if (n > 0) {
-        memcpy(runs, first->group->runs, (size_t)n * sizeof *runs);
+    for (int i = 0; i < n; i++) { /* the last of them takes the group along */
+        runs[i] = first->group->runs[i];
     }
     for (int i = 0; i < n; i++) {
         oct_trainer_destroy(runs[i]);

@@ -40,18 +40,19 @@ static oct_status make_state(struct oct__cohort *cohort) {
 
 static oct_status fill(struct oct__cohort *cohort) {
     const struct oct__cohort_config *c = &cohort->config;
-    if (!cohort->crew) {
+    struct oct__crew *crew = cohort->crew;
+    if (!crew) {
+        OCT_TRY(oct__crew_create(c, 1, &crew));
+        cohort->crew = crew;
         cohort->owns_crew = 1;
-        OCT_TRY(oct__crew_create(c, 1, &cohort->crew));
     }
-    const struct oct__crew *crew = cohort->crew;
     cohort->first_row = crew->n_aboard * c->n_nodes;
     OCT_TRY(make_state(cohort));
     OCT_TAKE(cohort->watched, (size_t)c->n_total * crew->step_program->n_watches * 4, "cohort");
     OCT_TAKE(cohort->apart, c->n_total, "cohort");
     OCT_TAKE(cohort->batch_loss, crew->n_eval_batches, "cohort");
     OCT_TAKE(cohort->batch_hits, crew->n_eval_batches, "cohort");
-    return oct__crew_board(cohort->crew, cohort);
+    return oct__crew_board(crew, cohort);
 }
 
 oct_status oct__cohort_create(const struct oct__cohort_config *config, struct oct__cohort **out) {

@@ -261,6 +261,7 @@ static oct_status make_seeds(struct oct__crew *crew) {
 
 static oct_status fill(struct oct__crew *crew) {
     const struct oct__cohort_config *c = &crew->config;
+    void *memory;
     OCT_TRY(check_data(c));
     OCT_TRY(make_resident(crew->engine, c->train, c->train, &crew->train));
     OCT_TRY(make_resident(crew->engine, c->test, c->train, &crew->test));
@@ -268,7 +269,9 @@ static oct_status fill(struct oct__crew *crew) {
     OCT_TRY(make_lanes(crew));
     OCT_TRY(make_state(crew));
     OCT_TRY(make_seeds(crew));
-    OCT_TAKE(crew->cohorts, crew->n_cohorts, "crew");
+    OCT_TRY(
+        oct__alloc_array((size_t)crew->n_cohorts, sizeof(struct oct__cohort *), "crew", &memory));
+    crew->cohorts = memory;
     OCT_TAKE(crew->samplers, oct__crew_rows(crew), "crew");
     OCT_TAKE(crew->found, oct__crew_rows(crew), "crew");
     return OCT_OK;

@@ -4,7 +4,6 @@
 #include "train/trainer.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "train/config.h"
 
@@ -133,7 +132,9 @@ oct_status oct_trainers_create(const struct oct_config *const *configs,
     }
     struct oct__group *group;
     OCT_TRY(oct__group_make(configs, hooks, n, NULL, &group));
-    memcpy(out, group->runs, (size_t)n * sizeof *out);
+    for (int i = 0; i < n; i++) {
+        out[i] = group->runs[i];
+    }
     return OCT_OK;
 }
 
@@ -162,13 +163,21 @@ oct_status oct_trainer_run(struct oct_trainer *trainer) {
     return oct__ranks_leave(trainer->ranks, oct__trainer_ending(trainer));
 }
 
+static int are_all_of(const struct oct__group *group, struct oct_trainer *const *trainers, int n) {
+    int same = n == group->n;
+    for (int i = 0; same && i < n; i++) {
+        same = trainers[i] == group->runs[i];
+    }
+    return same;
+}
+
 oct_status oct_trainers_run(struct oct_trainer *const *trainers, int n,
                             struct oct_ending *endings) {
     if (!trainers || n < 1 || !trainers[0]) {
         OCT_FAIL(INVALID, "running needs trainers");
     }
     struct oct__group *group = trainers[0]->group;
-    if (n != group->n || memcmp(trainers, group->runs, (size_t)n * sizeof *trainers) != 0) {
+    if (!are_all_of(group, trainers, n)) {
         OCT_FAIL(INVALID, "these are not the %d trainers that were made together, in their order",
                  group->n);
     }
