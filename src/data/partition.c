@@ -185,7 +185,8 @@ static oct_status check_request(const struct oct_dataset *dataset,
         OCT_FAIL(INVALID, "a partition over %d nodes; at least 1 is needed", options->n_nodes);
     }
     if (options->n_nodes > n_used) {
-        OCT_FAIL(INVALID, "%d nodes and only %lld samples; use at most %lld nodes, or more samples",
+        OCT_FAIL(INVALID,
+                 "nodes: %d, and only %lld samples; use at most %lld nodes, or more samples",
                  options->n_nodes, (long long)n_used, (long long)n_used);
     }
     return OCT_OK;

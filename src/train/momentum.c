@@ -48,19 +48,23 @@ static oct_status growth_at(const struct oct_topology *topology, const struct oc
     return OCT_OK;
 }
 
+int oct__config_holds(const struct oct_config *config, double growth) {
+    return growth <= (config->global_beta > 0.0 ? 1.0 : 1.0005);
+}
+
 /* With a gamma of its own choice, quasi-global momentum may take less than the rule. */
 static oct_status find_gamma(const struct oct_topology *topology, const struct oct_config *config,
                              const struct oct__compression *compression, struct plan *plan) {
     const double keep = config->global_beta;
     OCT_TRY(growth_at(topology, config, compression, keep, plan->gamma, &plan->growth));
-    if (config->gamma <= 0.0 && plan->growth > OCT_GROWTH_STABLE) {
+    if (config->gamma <= 0.0 && !oct__config_holds(config, plan->growth)) {
         const double less = plan->rule * share_of_rule(compression, config->beta);
         double growth;
         OCT_TRY(growth_at(topology, config, compression, keep, less, &growth));
         const int is_slow = compression->select != OCT_SELECT_ALL || config->gossip_every > 1;
         /* sparse and rare messages have the smaller one even where that is too much; a run is warned
          * of it */
-        if (growth <= OCT_GROWTH_STABLE || (is_slow && growth < plan->growth)) {
+        if (oct__config_holds(config, growth) || (is_slow && growth < plan->growth)) {
             plan->gamma = less;
             plan->growth = growth;
         }
@@ -133,8 +137,8 @@ static const char *momentum_by_plan(const struct oct_config *config, const struc
     }
     /* With less than the rule it holds, and is no better than local momentum with the rule. Of slow
      * momentum's leaps it must know nothing. */
-    const int is_stable =
-        config->slow_momentum <= 0.0 && plan->growth > 0.0 && plan->growth <= OCT_GROWTH_STABLE;
+    const int is_stable = config->slow_momentum <= 0.0 && plan->growth > 0.0 &&
+                          oct__config_holds(config, plan->growth);
     return is_stable && plan->gamma >= plan->rule ? "qgm" : "local";
 }
 

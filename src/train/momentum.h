@@ -28,7 +28,8 @@ struct oct_topology;
 OCT_MUST_CHECK oct_status oct__config_topology(const struct oct_config *config,
                                                struct oct_topology **out);
 
-/* Growth up to this is called stable: a disagreement needs more than a thousand rounds to double. */
-#define OCT_GROWTH_STABLE 1.0005
+/* Whether such growth is called stable: a disagreement needs more than a thousand rounds to double.
+ * One with a global-beta, which follows over thousands of rounds, may not grow at all. */
+int oct__config_holds(const struct oct_config *config, double growth);
 
 #endif

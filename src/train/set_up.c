@@ -163,7 +163,7 @@ static oct_status warn_of_growth(const struct oct_config *config) {
     if (strcmp(config->momentum, "qgm") == 0) {
         OCT_TRY(oct__config_growth(config, &growth));
     }
-    if (growth > OCT_GROWTH_STABLE) {
+    if (!oct__config_holds(config, growth)) {
         const int is_rare = config->gossip_every > 1;
         double keep;
         OCT_TRY(oct__config_steady(config, &keep));
@@ -182,6 +182,48 @@ static oct_status warn_of_growth(const struct oct_config *config) {
                  "nodes %s; use %smomentum local%s",
                  is_rare ? " with rounds so rare" : "", by, instead,
                  is_rare || keep > 0.0 ? "" : ", or an undirected graph");
+    }
+    return OCT_OK;
+}
+
+/* An option of quasi-global momentum in a run that has another, and why it has that. */
+static oct_status refuse_local(const struct oct_trainer *trainer, const struct oct_config *config,
+                               const char *momentum, const char *name, double value) {
+    char why[128] = "because slow-momentum goes with that; leave one of them out";
+    double keep;
+    if (config->momentum[0]) {
+        snprintf(why, sizeof why, "and it is of momentum qgm; give that, or leave it out");
+    } else if (trainer->n_nodes == 1 || !trainer->topology) {
+        snprintf(why, sizeof why, "because nodes do not talk; leave it out");
+    } else if (config->slow_momentum <= 0.0) {
+        OCT_TRY(oct__config_steady(config, &keep));
+        const int n = snprintf(why, sizeof why, "because qgm is not stable with it; ");
+        if (keep > 0.0) {
+            snprintf(why + n, sizeof why - (size_t)n, "global-beta %g alone is", keep);
+        } else {
+            snprintf(why + n, sizeof why - (size_t)n, "leave it out");
+        }
+    }
+    OCT_FAIL(INVALID, "%s is %g, but momentum is %s here, %s", name, value, momentum, why);
+}
+
+static oct_status check_momentum(const struct oct_trainer *trainer, const struct oct_config *config,
+                                 const char *momentum) {
+    const int is_global = strcmp(momentum, "qgm") == 0;
+    if (!is_global && config->own_momentum > 0.0) {
+        return refuse_local(trainer, config, momentum, "own-momentum", config->own_momentum);
+    }
+    if (!is_global && config->global_beta > 0.0) {
+        return refuse_local(trainer, config, momentum, "global-beta", config->global_beta);
+    }
+    if (config->global_beta > 0.0 && config->own_momentum > 0.0) {
+        OCT_FAIL(INVALID,
+                 "global-beta and own-momentum are two ways to steady momentum qgm; give one");
+    }
+    if (is_global && config->slow_momentum > 0.0) {
+        OCT_FAIL(INVALID,
+                 "slow-momentum goes with momentum local or none, not with qgm, which would take "
+                 "its leaps for steps");
     }
     return OCT_OK;
 }
@@ -209,29 +251,7 @@ static oct_status make_cohort(struct oct_trainer *trainer, const struct oct_conf
     OCT_TRY(oct__config_momentum(config, &momentum));
     OCT_TRY(warn_of_growth(config));
     const int is_global = strcmp(momentum, "qgm") == 0;
-    if (!is_global && config->own_momentum > 0.0) {
-        OCT_FAIL(INVALID,
-                 "own-momentum is %g, but momentum is %s here: it is a part of momentum qgm, which "
-                 "needs nodes that talk",
-                 config->own_momentum, momentum);
-    }
-    if (!is_global && config->global_beta > 0.0) {
-        OCT_FAIL(INVALID, "global-beta is %g, but momentum is %s here%s", config->global_beta,
-                 momentum,
-                 config->momentum[0] || !trainer->topology
-                     ? ": it is of momentum qgm, which needs nodes that talk"
-                     : " by itself, because qgm is not stable with it; give momentum qgm, or a "
-                       "global-beta nearer to 1");
-    }
-    if (config->global_beta > 0.0 && config->own_momentum > 0.0) {
-        OCT_FAIL(INVALID,
-                 "global-beta and own-momentum are two ways to steady momentum qgm; give one");
-    }
-    if (is_global && config->slow_momentum > 0.0) {
-        OCT_FAIL(INVALID,
-                 "slow-momentum goes with momentum local or none, not with qgm, which would take "
-                 "its leaps for steps");
-    }
+    OCT_TRY(check_momentum(trainer, config, momentum));
     struct oct__cohort_config cohort = {
         .engine = trainer->engine,
         .graph = &trainer->graph,

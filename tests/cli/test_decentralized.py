@@ -90,7 +90,7 @@ with tempfile.TemporaryDirectory() as folder:
             (["--topology", "rnig"], 2, ["--topology is 'rnig'", "did you mean 'ring'?"]),
             (["--algorithm", "choko"], 2, ["--algorithm is 'choko'", "did you mean 'choco'?"]),
             (["--compress", "topk:1.5"], 2, ["--compress", "topk", "'1.5'"]),
-            (["--nodes", "300"], 2, ["300 nodes", "256 samples"]),
+            (["--nodes", "300"], 2, ["nodes: 300", "256 samples"]),
             (["--nodes", "0"], 2, ["--nodes is '0'", "1 to 65536"]),
             (["--skew", "1.5"], 2, ["--skew is '1.5'", "from 0 to 1"]),
             (["--skew", "0.8abc"], 2, ["--skew is '0.8abc'", "a number from 0 to 1"]),
@@ -258,7 +258,14 @@ done = octet(*RING16, "--own-momentum", "0.1")
 contains(done.err, "use global-beta 0.98 instead of own-momentum, which", "qgm with a part of its own on a ring of 16: what to do")
 done = octet(*RING16[:-2], "--global-beta", "0.95")
 equal(done.code, 2, "a --global-beta too far from 1, without --momentum: exit", done)
-contains(done.err, "give momentum qgm, or a global-beta nearer to 1", "a --global-beta too far from 1: what to do")
+contains(done.err, "because qgm is not stable with it; global-beta 0.98 alone is", "a --global-beta too far from 1: what to do")
+for others, why in ((["--slow-momentum", "0.9"], "because slow-momentum goes with that"), (["--nodes", "1"], "because nodes do not talk"),
+                    (["--algorithm", "allreduce"], "because nodes do not talk"), (["--momentum", "local"], "it is of momentum qgm")):
+    done = octet("train", *NET[:6], "--global-beta", "0.98", *others)
+    equal(done.code, 2, f"--global-beta {others}: exit", done)
+    contains(done.err, why, f"--global-beta {others}: why")
+done = octet("train", *NET[:6], "--nodes", "16", "--own-momentum", "0.6")
+contains(done.err, "because qgm is not stable with it; global-beta 0.98 alone is", "--own-momentum on a ring of 16")
 done = octet("train", *NET[:6], "--global-beta", "0.98", "--momentum", "local")
 equal(done.code, 2, "--global-beta with local momentum: exit", done)
 contains(done.err, "momentum is local here", "--global-beta with local momentum")

@@ -107,6 +107,7 @@ with tempfile.TemporaryDirectory() as folder:
             ("compensation-rounds: 4\n", (), 1, "algorithm choco has none"),
             ("lr: 0.1\nmodel: resnet20:blcks=2\n", (), 2, "no option 'blcks'"),
             ("lr: 0.1\ndata: synthetic:smples=64\n#", (), 2, "no option 'smples'"),
+            ("lr: 0.1\nnodes: 65\n", (), 2, "and only 64 samples"),
             ("samples: 100\n", (), 1, "the training set has 64"),
             ("skew: 0.5\nsamples: 100\n", (), 2, "the training set has 64")):
         path = write(text + tiny)

@@ -229,8 +229,8 @@ static void refuses(void **state) {
         const char *says;
     } cases[] = {
         {"skew:0.8", 51, 0, OCT_STATUS_INVALID,
-         "51 nodes and only 50 samples; use at most 50 nodes, or more samples"},
-        {"dirichlet:1", 21, 20, OCT_STATUS_INVALID, "21 nodes and only 20 samples"},
+         "nodes: 51, and only 50 samples; use at most 50 nodes, or more samples"},
+        {"dirichlet:1", 21, 20, OCT_STATUS_INVALID, "nodes: 21, and only 20 samples"},
         {"skew:0.8", 8, 51, OCT_STATUS_INVALID, "samples: 51, but the training set has 50"},
         {"skew:0.8", 8, -1, OCT_STATUS_INVALID, "samples: -1"},
         {"skew:0.8", 0, 0, OCT_STATUS_INVALID, "0 nodes"},
