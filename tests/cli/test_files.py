@@ -123,7 +123,7 @@ with tempfile.TemporaryDirectory() as folder:
     for arguments, says in ((["--save", small, "--save-form", "int4"], "--save-form is 'int4', expected f32 or int8"),
                             (["--save-form", "int8"], "give --save FILE"),
                             (["--save", small, "--save-form", "int8", "--precision", "fp32"],
-                             "--precision is 'fp32'")):
+                             "precision is 'fp32'")):
         done = octet("train", *TINY, "--epochs", "0", *arguments)
         equal(done.code, 2, f"{' '.join(arguments[-4:])}: exit", done)
         contains(done.err, says, " ".join(arguments[-4:]))

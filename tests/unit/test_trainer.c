@@ -552,7 +552,8 @@ static void impossible_runs(void **state) {
                    NULL, OCT_STATUS_INVALID, "1000000 epochs of 5000 steps");
     struct oct_config *config = configure("samples", "2", "nodes", "3", NULL);
     struct oct_trainer *trainer = NULL;
-    EXPECT_FAILURE(oct_trainer_create(config, NULL, &trainer), OCT_STATUS_INVALID, "3 nodes");
+    EXPECT_FAILURE(oct_trainer_create(config, NULL, &trainer), OCT_STATUS_INVALID,
+                   "nodes: 3, and only 2 samples");
     assert_null(trainer);
     oct_config_destroy(config);
 }
