@@ -83,6 +83,10 @@ OCT_API OCT_MUST_CHECK oct_status oct_config_read(struct oct_config *config, con
 OCT_API OCT_MUST_CHECK oct_status oct_config_parse(struct oct_config *config, const char *name,
                                                    const char *text, size_t n_bytes);
 
+/* What oct_trainer_create finds wrong with options that cannot go together, before it opens any data;
+ * and its warnings, into the log, of what goes together and was hardly meant. */
+OCT_API OCT_MUST_CHECK oct_status oct_config_check(const struct oct_config *config);
+
 /* For a failure with options that a run file has set: puts file and line before oct_last_error()
  * where that begins with the name of one, or of the plug-in it chose, or names one further on
  * (INVALID and UNSUPPORTED alone). Trainers do so, and twice does no harm; a program that opens data

@@ -471,7 +471,7 @@ static void print_command(FILE *out, const struct cli *cli) {
             oct_config_is_set(cli->config, option->name)) {
             value = oct_config_get(cli->config, option->name);
         }
-        if (value && strcmp(option->name, "again") != 0) {
+        if (value && strcmp(option->name, "again") != 0 && strcmp(option->name, "dry-run") != 0) {
             fprintf(out, " --%s", option->name);
             if (option->placeholder) {
                 fputc(' ', out);
@@ -483,7 +483,7 @@ static void print_command(FILE *out, const struct cli *cli) {
 }
 
 /* What the runs would be. */
-static int print_plan(const struct paper_table *table) {
+static int print_plan(const struct paper_table *table, const struct cli *cli) {
     struct cli_table plan;
     double seconds = 0;
     cli_table_init(&plan, "run|state|>here about|~data");
@@ -493,17 +493,33 @@ static int print_plan(const struct paper_table *table) {
         if (cell->state == PAPER_LEFT_OUT) {
             continue;
         }
-        const int is_done = cell->state == PAPER_DONE;
+        const double left = cell->state == PAPER_WAITING ? cell->expected_s / speed : 0;
         cli_table_cell(&plan, "%s", cell->label);
-        cli_table_cell(&plan, "%s", is_done ? "done" : cell->is_begun ? "begun" : "to do");
-        cli_table_cell(&plan, "%s", is_done ? "" : duration(cell->expected_s / speed).text);
+        cli_table_cell(&plan, "%s",
+                       cell->state == PAPER_DONE     ? "done"
+                       : cell->state == PAPER_FAILED ? "cannot run"
+                       : cell->is_begun              ? "begun"
+                                                     : "to do");
+        cli_table_cell(&plan, "%s", duration(left).text);
         cli_table_cell(&plan, "%s", oct_config_get(cell->config, "data"));
-        seconds += is_done ? 0 : cell->expected_s / speed;
+        seconds += left;
     }
     cli_table_print(&plan, stdout);
     cli_table_fini(&plan);
     printf("\n%d to run, %d on record%s%s\n", count(table, PAPER_WAITING), count(table, PAPER_DONE),
            seconds > 0 ? "; about " : "", duration(seconds).text);
+    if (count(table, PAPER_WAITING) > 0) {
+        printf("to run: ");
+        print_command(stdout, cli);
+    }
+    fflush(stdout);
+    for (int i = 0; i < table->n_cells; i++) {
+        if (table->cells[i].state == PAPER_FAILED) {
+            fprintf(stderr, "octet paper: %s: ", table->cells[i].label);
+            cli_put(stderr, table->cells[i].reason);
+            fputc('\n', stderr);
+        }
+    }
     return CLI_DONE;
 }
 
@@ -583,15 +599,17 @@ static int run_table(struct paper_table *table, struct cli *cli) {
     if (status != OCT_OK) {
         return cli_fail(cli, status);
     }
+    oct_log_set(log_once, NULL, cli->verbose ? OCT_LOG_INFO : OCT_LOG_WARNING);
+    paper_cells_check(table);
     if (cli_own(cli, "dry-run")) {
-        return cli->json ? paper_print_json(table, cli) : print_plan(table);
+        code = cli->json ? paper_print_json(table, cli) : print_plan(table, cli);
+        return code == CLI_DONE && count(table, PAPER_FAILED) > 0 ? CLI_FAILED : code;
     }
     struct library library;
     memset(&library, 0, sizeof library);
     code = open_library(&library, table, cli);
     if (code == CLI_DONE) {
         cli_interrupt_catch();
-        oct_log_set(log_once, NULL, cli->verbose ? OCT_LOG_INFO : OCT_LOG_WARNING);
         code = run_cells(table, cli, &library);
     }
     if (code == CLI_DONE) {

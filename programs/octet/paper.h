@@ -176,6 +176,9 @@ oct_status paper_row_config(const struct paper_table *table, int row, const stru
  * another process has done meanwhile, too. */
 oct_status paper_cells_recall(struct paper_table *table, const struct cli *cli, int again);
 
+/* Cells that wait and whose options cannot go together have failed, before hours are spent on others. */
+void paper_cells_check(struct paper_table *table);
+
 /* One process at a time works at a cell: 0 when another does. What is on record, and whether a checkpoint
  * waits, is looked at once the cell is taken; before, another may still change it. */
 int paper_cell_take(struct paper_cell *cell);

@@ -322,6 +322,16 @@ oct_status paper_cells_recall(struct paper_table *table, const struct cli *cli, 
     return status;
 }
 
+void paper_cells_check(struct paper_table *table) {
+    for (int i = 0; i < table->n_cells; i++) {
+        struct paper_cell *cell = &table->cells[i];
+        if (cell->state == PAPER_WAITING && oct_config_check(cell->config) != OCT_OK) {
+            cell->state = PAPER_FAILED;
+            snprintf(cell->reason, sizeof cell->reason, "%s", oct_last_error());
+        }
+    }
+}
+
 /* --- checkpoints ------------------------------------------------------------------------------ */
 
 /* Removes a folder with all that is in it: checkpoints of ours, two levels deep. */

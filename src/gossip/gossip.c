@@ -24,13 +24,8 @@ static size_t row_bytes(const struct oct__gossip *gossip) {
 
 /* --- what an algorithm asks of a graph -------------------------------------------------------- */
 
-static oct_status check_graph(const struct oct__gossip_config *config,
-                              const struct oct_topology_info *info) {
-    const struct oct_algorithm_kind *algorithm = config->algorithm;
-    if (info->n_nodes != config->n_nodes) {
-        OCT_FAIL(INVALID, "gossip: the topology has %d nodes, the run %d", info->n_nodes,
-                 config->n_nodes);
-    }
+oct_status oct__algorithm_check(const struct oct_algorithm_kind *algorithm,
+                                const struct oct_topology_info *info) {
     if (algorithm->is_push_sum || info->is_doubly_stochastic) {
         return OCT_OK;
     }
@@ -200,7 +195,11 @@ static oct_status make_gossip(struct oct__gossip *gossip) {
         OCT_FAIL(INVALID, "algorithm %s: it needs a topology", config->algorithm->plugin.name);
     }
     oct_topology_info(config->topology, &info);
-    OCT_TRY(check_graph(config, &info));
+    if (info.n_nodes != config->n_nodes) {
+        OCT_FAIL(INVALID, "gossip: the topology has %d nodes, the run %d", info.n_nodes,
+                 config->n_nodes);
+    }
+    OCT_TRY(oct__algorithm_check(config->algorithm, &info));
     gossip->is_changing = info.period != 1;
     gossip->n_new_rounds =
         info.period > 0 ? (uint32_t)info.period * (uint32_t)info.hold : UINT32_MAX;

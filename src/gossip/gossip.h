@@ -70,6 +70,10 @@ const struct oct_algorithm_kind *oct__algorithm_at(int index);
 OCT_MUST_CHECK oct_status oct__algorithm_find(const char *name,
                                               const struct oct_algorithm_kind **out);
 
+/* INVALID where the algorithm cannot mix on such a graph, with what would do instead. */
+OCT_MUST_CHECK oct_status oct__algorithm_check(const struct oct_algorithm_kind *algorithm,
+                                               const struct oct_topology_info *info);
+
 struct oct__gossip_config {
     struct oct__engine *engine; /* borrowed, as are the others */
     const struct oct_algorithm_kind *algorithm;

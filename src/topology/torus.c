@@ -21,28 +21,31 @@ static const struct oct__spec_option table[] = {
     {NULL, OCT_SPEC_INT, 0, 0, 0, NULL},
 };
 
+/* The most rows that are no more than the columns; 0: there is no grid. */
+static int squarest(int n) {
+    int rows = 0;
+    for (int r = 2; r <= n / r; r++) {
+        rows = n % r == 0 ? r : rows;
+    }
+    return rows;
+}
+
 static oct_status shape(const struct oct__topology_request *request, int *rows) {
     const struct options *options = request->options;
-    const int n = request->n_nodes;
-    if (options->rows == 0) {
-        for (int r = 2; r <= n / r; r++) {
-            *rows = n % r == 0 ? r : *rows;
-        }
-        if (*rows == 0) {
-            OCT_FAIL(
-                INVALID,
-                "torus: %d nodes make no grid of two rows or more; use ring, or another number "
-                "of nodes",
-                n);
-        }
+    const int n = request->n_nodes, wanted = (int)options->rows;
+    *rows = wanted ? wanted : squarest(n);
+    if (*rows > 0 && n % *rows == 0 && n / *rows >= 2) {
         return OCT_OK;
     }
-    if (n % options->rows != 0 || n / options->rows < 2) {
-        OCT_FAIL(INVALID, "torus: %d nodes make no grid of %d rows with two columns or more", n,
-                 (int)options->rows);
+    if (squarest(n) == 0) {
+        OCT_FAIL(INVALID,
+                 "torus: %d nodes make no grid of two rows or more; use ring, or another number "
+                 "of nodes",
+                 n);
     }
-    *rows = (int)options->rows;
-    return OCT_OK;
+    OCT_FAIL(INVALID,
+             "torus: %d nodes make no grid of %d rows with two columns or more; rows=%d would do",
+             n, wanted, squarest(n));
 }
 
 static oct_status edges(const struct oct__topology_request *request, uint32_t index,

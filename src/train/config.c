@@ -401,7 +401,7 @@ static int meaningless(const struct oct_config *config) {
     return is_elsewhere && strcmp(config->precision, "int8-sim") == 0 ? OCT__OPTION_engine : -1;
 }
 
-oct_status oct__config_check(const struct oct_config *config) {
+oct_status oct__config_check_precision(const struct oct_config *config) {
     const int row = meaningless(config);
     if (row >= 0) {
         OCT_FAIL(

@@ -41,10 +41,10 @@ struct oct_config {
 int oct__config_is_int8(const struct oct_config *config);
 
 /* INVALID for options that mean nothing in the precision, unless they are at their defaults. */
-OCT_MUST_CHECK oct_status oct__config_check(const struct oct_config *config);
+OCT_MUST_CHECK oct_status oct__config_check_precision(const struct oct_config *config);
 
 /* Leaves such options to their defaults, up to the first that is set in `given` (NULL: all), which
- * oct__config_check then refuses. */
+ * oct__config_check_precision then refuses. */
 OCT_MUST_CHECK oct_status oct__config_drop(struct oct_config *config,
                                            const struct oct_config *given);
 

@@ -9,6 +9,7 @@
 #include "base/sha256.h"
 #include "models/model.h"
 #include "nn/layer.h"
+#include "train/check.h"
 #include "train/checkpoint.h"
 #include "train/config.h"
 #include "train/momentum.h"
@@ -157,77 +158,6 @@ static oct_status build_network(struct oct_trainer *trainer, const struct oct_co
     return oct__graph_check(&trainer->graph);
 }
 
-/* Somebody may want quasi-global momentum where it does not hold, in a short run say. */
-static oct_status warn_of_growth(const struct oct_config *config) {
-    double growth = 0.0;
-    if (strcmp(config->momentum, "qgm") == 0) {
-        OCT_TRY(oct__config_growth(config, &growth));
-    }
-    if (!oct__config_holds(config, growth)) {
-        const int is_rare = config->gossip_every > 1;
-        double keep;
-        OCT_TRY(oct__config_steady(config, &keep));
-        char by[40] = "grow without bound", instead[80] = "";
-        if (growth < 2.0) {
-            snprintf(by, sizeof by, "grow by %.2g %% a round", 100.0 * (growth - 1.0));
-        } else if (growth < 1e6) {
-            snprintf(by, sizeof by, "grow %.3g times a round", growth);
-        }
-        if (keep > 0.0) {
-            snprintf(instead, sizeof instead, "global-beta %g%s, which is stable, or ", keep,
-                     config->own_momentum > 0.0 ? " instead of own-momentum" : "");
-        }
-        oct__log(OCT_LOG_WARNING,
-                 "momentum qgm is unstable on this graph%s: without gradients, differences between "
-                 "nodes %s; use %smomentum local%s",
-                 is_rare ? " with rounds so rare" : "", by, instead,
-                 is_rare || keep > 0.0 ? "" : ", or an undirected graph");
-    }
-    return OCT_OK;
-}
-
-/* An option of quasi-global momentum in a run that has another, and why it has that. */
-static oct_status refuse_local(const struct oct_trainer *trainer, const struct oct_config *config,
-                               const char *momentum, const char *name, double value) {
-    char why[128] = "because slow-momentum goes with that; leave one of them out";
-    double keep;
-    if (config->momentum[0]) {
-        snprintf(why, sizeof why, "and it is of momentum qgm; give that, or leave it out");
-    } else if (trainer->n_nodes == 1 || !trainer->topology) {
-        snprintf(why, sizeof why, "because nodes do not talk; leave it out");
-    } else if (config->slow_momentum <= 0.0) {
-        OCT_TRY(oct__config_steady(config, &keep));
-        const int n = snprintf(why, sizeof why, "because qgm is not stable with it; ");
-        if (keep > 0.0) {
-            snprintf(why + n, sizeof why - (size_t)n, "global-beta %g alone is", keep);
-        } else {
-            snprintf(why + n, sizeof why - (size_t)n, "leave it out");
-        }
-    }
-    OCT_FAIL(INVALID, "%s is %g, but momentum is %s here, %s", name, value, momentum, why);
-}
-
-static oct_status check_momentum(const struct oct_trainer *trainer, const struct oct_config *config,
-                                 const char *momentum) {
-    const int is_global = strcmp(momentum, "qgm") == 0;
-    if (!is_global && config->own_momentum > 0.0) {
-        return refuse_local(trainer, config, momentum, "own-momentum", config->own_momentum);
-    }
-    if (!is_global && config->global_beta > 0.0) {
-        return refuse_local(trainer, config, momentum, "global-beta", config->global_beta);
-    }
-    if (config->global_beta > 0.0 && config->own_momentum > 0.0) {
-        OCT_FAIL(INVALID,
-                 "global-beta and own-momentum are two ways to steady momentum qgm; give one");
-    }
-    if (is_global && config->slow_momentum > 0.0) {
-        OCT_FAIL(INVALID,
-                 "slow-momentum goes with momentum local or none, not with qgm, which would take "
-                 "its leaps for steps");
-    }
-    return OCT_OK;
-}
-
 /* What runs side by side share, made for the first of them. A builder of one's own may build what
  * it likes each time. */
 static oct_status share(struct oct__group *group, const struct oct__cohort_config *cohort) {
@@ -249,9 +179,7 @@ static oct_status make_cohort(struct oct_trainer *trainer, const struct oct_conf
     trainer->engine = group->engine;
     const char *momentum;
     OCT_TRY(oct__config_momentum(config, &momentum));
-    OCT_TRY(warn_of_growth(config));
     const int is_global = strcmp(momentum, "qgm") == 0;
-    OCT_TRY(check_momentum(trainer, config, momentum));
     struct oct__cohort_config cohort = {
         .engine = trainer->engine,
         .graph = &trainer->graph,
@@ -371,9 +299,6 @@ static oct_status make_gossip(struct oct_trainer *trainer, const struct oct_conf
         if (trainer->compensation == 0) {
             OCT_TRY(rounds_to_agree(trainer->topology, &trainer->compensation));
         }
-    } else if (config->compensation_rounds > 0) {
-        OCT_FAIL(INVALID, "compensation-rounds: algorithm %s has none (sc-sparse-push has)",
-                 config->algorithm);
     }
     if (n_rounds + config->final_gossip > UINT32_MAX) {
         OCT_FAIL(INVALID, "final-gossip: more than %u rounds in all", UINT32_MAX);
@@ -509,7 +434,10 @@ static oct_status set_up(struct oct_trainer *trainer, const struct oct_config *c
     trainer->rate = config->lr;
     trainer->gossip_every = config->gossip_every;
     OCT_TRY(check_faults(trainer, config, 0));
-    OCT_TRY(make_topology(trainer, config)); /* cheap, and often what is wrong: first */
+    OCT_TRY(make_topology(trainer, config));
+    OCT_TRY(
+        oct__check_options(config, trainer->algorithm, trainer->topology)); /* before the data */
+    OCT_TRY(oct__check_effects(config, trainer->algorithm, trainer->topology));
     trainer->n_final =
         trainer->algorithm->mixing == OCT_MIXING_GOSSIP ? (int)config->final_gossip : 0;
     OCT_TRY(open_data(trainer, config));
@@ -553,7 +481,7 @@ static oct_status complete(struct oct_trainer *trainer) {
     if (config->resume[0]) {
         OCT_TRY(oct_config_resume(config, config->resume));
     }
-    OCT_TRY(oct__config_check(config));
+    OCT_TRY(oct__config_check_precision(config));
     return check_company(trainer);
 }
 

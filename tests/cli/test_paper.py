@@ -129,6 +129,22 @@ with tempfile.TemporaryDirectory() as state:
     equal(len(done.err.splitlines()), 1, "paper without the data: one line", done.err)
     equal(os.listdir(state), [], "nothing was run, nothing recorded")
 
+    # --- options that cannot go together ---------------------------------------------------------
+    impossible = ("--global-beta", "0.95", "--momentum", "local")
+    done = octet("paper", "table2", "--rows", "9,13", "--columns", "choco-int8", "--dry-run", *impossible, env=env)
+    equal(done.code, 1, "a plan of what cannot run: exit code", done)
+    equal(done.out.count("cannot run"), 2, "both are in the plan", done)
+    contains(done.out, "0 to run", "nothing of it would be")
+    contains(done.err, "table2/full/r9/choco-int8: global-beta is 0.95, but momentum is local", "and why")
+    done = octet("paper", "table2", "--rows", "9", "--columns", "choco-int8", "--dry-run", "--momentum", "qgm", env=env)
+    equal(done.code, 0, "a plan: exit code", done)
+    contains(done.out, "to run: octet paper table2 --rows 9 --columns choco-int8 --momentum qgm\n", "how it is run")
+    contains(done.err, "global-beta 0.98", "and what is wrong with it")
+    done = octet("paper", "table2", "--rows", "9", "--columns", "choco-int8", *impossible, env=env)
+    equal(done.code, 1, "what cannot run: exit code", done)
+    contains(done.out, "table2/full/r9/choco-int8 failed: global-beta is 0.95", "what cannot run, and why")
+    equal(os.listdir(state), [], "nothing was run, nothing recorded")
+
     # --- settings ------------------------------------------------------------------------------
     if JSON:
         for name, cells in (("table1", 10), ("table2", 128), ("table3", 16), ("table4", 16), ("fig1", 5),

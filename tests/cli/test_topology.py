@@ -171,7 +171,7 @@ with tempfile.TemporaryDirectory() as scratch:
     for arguments, code, pieces in (
             (["rinng"], 2, ["'rinng'", "did you mean 'ring'?"]),
             (["ring:rows=2"], 2, ["ring", "takes no options"]),
-            (["torus:rows=5", "--nodes", "8"], 2, ["8 nodes make no grid of 5 rows"]),
+            (["torus:rows=5", "--nodes", "8"], 2, ["8 nodes make no grid of 5 rows", "rows=2 would do"]),
             (["torus", "--nodes", "11"], 2, ["11 nodes", "use ring"]),
             (["random-regular:degree=3", "--nodes", "9"], 2, ["9*3 is odd"]),
             (["random-regular:3,change=maybe"], 2, ["change is 'maybe'", "no, yes"]),

@@ -381,7 +381,7 @@ static void recasts(void **state) {
         struct oct_config *config = fresh(), *copy = NULL;
         assert_int_equal(oct_config_set(config, "precision", cases[i].from), OCT_OK);
         assert_int_equal(oct_config_set(config, cases[i].option, cases[i].value), OCT_OK);
-        assert_int_equal(oct__config_check(config), OCT_OK);
+        assert_int_equal(oct__config_check_precision(config), OCT_OK);
         assert_int_equal(oct_config_recast(config, cases[i].to, &copy), OCT_OK);
         print_message("%s in %s: %s %s\n", cases[i].from, cases[i].to, cases[i].option,
                       oct_config_get(copy, cases[i].option));
@@ -389,7 +389,7 @@ static void recasts(void **state) {
         assert_string_equal(oct_config_get(copy, cases[i].option), cases[i].expected);
         assert_int_equal(oct_config_is_set(copy, cases[i].option),
                          strcmp(cases[i].value, cases[i].expected) == 0);
-        assert_int_equal(oct__config_check(copy), OCT_OK);
+        assert_int_equal(oct__config_check_precision(copy), OCT_OK);
         assert_string_equal(oct_config_get(config, cases[i].option), cases[i].value);
         oct_config_destroy(copy);
         /* Said of one configuration, it is refused. */

@@ -118,7 +118,9 @@ static void refusals(void **state) {
     EXPECT_FAILURE(create("directed-ring", 8, "metropolis", &t), OCT_STATUS_INVALID, "is directed");
     EXPECT_FAILURE(create("base-k", 8, "out-degree", &t), OCT_STATUS_INVALID, "of its own");
     EXPECT_FAILURE(create("torus", 7, NULL, &t), OCT_STATUS_INVALID, "7 nodes make no grid");
-    EXPECT_FAILURE(create("torus:rows=3", 8, NULL, &t), OCT_STATUS_INVALID, "3 rows");
+    EXPECT_FAILURE(create("torus:rows=3", 8, NULL, &t), OCT_STATUS_INVALID,
+                   "3 rows with two columns or more; rows=2 would do");
+    EXPECT_FAILURE(create("torus:rows=3", 7, NULL, &t), OCT_STATUS_INVALID, "use ring");
     EXPECT_FAILURE(create("torus:rows=1", 8, NULL, &t), OCT_STATUS_INVALID, "rows is '1'");
     EXPECT_FAILURE(create("torus:rows=8", 8, NULL, &t), OCT_STATUS_INVALID, "8 rows");
     EXPECT_FAILURE(create("random-regular:degree=3", 7, NULL, &t), OCT_STATUS_INVALID,
