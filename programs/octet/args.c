@@ -249,6 +249,11 @@ static int refused(const struct cli *cli, oct_status status) {
 }
 
 static int set_value(struct cli *cli, const struct oct_option *option, const char *value) {
+    const int is_path =
+        strcmp(option->placeholder, "DIR") == 0 || strcmp(option->placeholder, "FILE") == 0;
+    if (is_path && *value == '\0') { /* "$FOLDER", and nobody has set it */
+        return missing_value(cli, option);
+    }
     if (!is_own(cli->command, option->name)) {
         oct_status status = oct_config_set(cli->config, option->name, value);
         return status == OCT_OK ? CLI_DONE : refused(cli, status);

@@ -100,6 +100,8 @@ with tempfile.TemporaryDirectory() as folder:
             (["--partition", "skew:1.5"], 2, ["--partition", "'1.5'"]),
             (["--compensation-rounds", "3"], 2, ["compensation-rounds", "sc-sparse-push"]),
             (["--resume", os.path.join(folder, "none")], 1, [os.path.join(folder, "none")]),
+            (["--resume", ""], 2, ["--resume needs a value, as in --resume DIR"]),
+            (["--checkpoint="], 2, ["--checkpoint needs a value"]),
             (["--resume", folder, "--compare", "fp32"], 2, ["--compare", "--resume"]),
             (["--checkpoint", os.path.join(graph, "in")], 1, ["--checkpoint", "graph/in"]),
             (["--checkpoint", graph], 1, ["--checkpoint", "not a folder"]),
