@@ -112,7 +112,12 @@ static oct_status measure(struct nodes *nodes, const struct oct_topology *topolo
         const struct oct__mix *mix;
         OCT_TRY(oct__topology_mix(topology, (uint32_t)round, &mix));
         do_round(nodes, mix, gamma, qgm);
-        grown += log(normalize(nodes));
+        const double length = normalize(nodes);
+        if (!(length > 0.0)) { /* all agree, and nothing is left of a momentum: for good */
+            *out = 0.0;
+            return OCT_OK;
+        }
+        grown += log(length);
         longest[round / quarter] = fmax(longest[round / quarter], grown);
     }
     *out = exp((longest[3] - longest[1]) / (2 * quarter));

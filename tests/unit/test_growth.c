@@ -87,6 +87,24 @@ static void rings(void **state) {
     }
 }
 
+/* Where one round makes all nodes equal and no momentum is left, nothing grows. */
+static void what_vanishes(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int n;
+    } graphs[] = {{"ring", 2}, {"directed-ring", 2}, {"complete", 2}, {"complete", 4}};
+    const struct oct__qgm qgm = {.beta = 0.0, .every = 1};
+    for (size_t i = 0; i < OCT_COUNT_OF(graphs); i++) {
+        struct oct_topology *graph = topology_of(graphs[i].name, NULL, graphs[i].n);
+        double growth;
+        EXPECT_OK(oct__qgm_growth(graph, 1.0, &qgm, &growth));
+        print_message("%s of %d: %g\n", graphs[i].name, graphs[i].n, growth);
+        assert_true(growth >= 0.0 && growth < 1e-6);
+        oct_topology_destroy(graph);
+    }
+}
+
 /* Between rounds the momentum repeats what the last one did, so that even where nothing travels, rare
  * whole messages overshoot: a node that has come half the way to its neighbour goes on for twice as
  * much. */
@@ -360,6 +378,7 @@ static void advised(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rings),
+        cmocka_unit_test(what_vanishes),
         cmocka_unit_test(rare_rounds),
         cmocka_unit_test(steps_between),
         cmocka_unit_test(an_own_part_steadies),
