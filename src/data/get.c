@@ -209,8 +209,13 @@ static oct_status check_form(const struct oct_dataset_kind *kind, const char *di
 
 static oct_status install(const struct oct_dataset_kind *kind, const char *stage, const char *dir) {
     if (kind->tree) {
-        OCT_TRY(oct__stage_install(stage, dir, kind->tree->halves[0]));
-        return oct__stage_install(stage, dir, kind->tree->halves[1]);
+        const char *const *halves = kind->tree->halves;
+        OCT_TRY(oct__stage_install(stage, dir, halves[0]));
+        oct_status status = oct__stage_install(stage, dir, halves[1]);
+        if (status != OCT_OK) { /* halves of two versions would be worse than the older ones */
+            oct__stage_put_back(stage, dir, halves[0]);
+        }
+        return status;
     }
     for (const struct oct__data_file *file = kind->files; file->name; file++) {
         OCT_TRY(oct__stage_install(stage, dir, file->name));

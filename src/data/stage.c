@@ -28,7 +28,7 @@ oct_status oct__stage_install(const char *stage, const char *dir, const char *na
     OCT_TRY(oct__path_join(stage, name, "", from));
     OCT_TRY(oct__path_join(dir, name, "", to));
     int failed = rename(from, to) != 0;
-    if (failed && (errno == ENOTEMPTY || errno == EEXIST)) {
+    if (failed && (errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR)) { /* a link, too */
         char old[OCT_PATH_BYTES];
         OCT_TRY(oct__path_join(stage, name, ".old", old));
         failed = rename(to, old) != 0;
@@ -43,6 +43,15 @@ oct_status oct__stage_install(const char *stage, const char *dir, const char *na
         return fail_errno("moving the checked file there", to);
     }
     return oct__folder_sync(dir);
+}
+
+void oct__stage_put_back(const char *stage, const char *dir, const char *name) {
+    char from[OCT_PATH_BYTES], to[OCT_PATH_BYTES], old[OCT_PATH_BYTES];
+    if (oct__path_join(stage, name, "", from) == OCT_OK &&
+        oct__path_join(dir, name, "", to) == OCT_OK &&
+        oct__path_join(stage, name, ".old", old) == OCT_OK && rename(to, from) == 0) {
+        (void)!rename(old, to);
+    }
 }
 
 oct_status oct__incoming_open(struct oct__incoming *incoming, const char *stage, const char *name,

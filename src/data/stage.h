@@ -22,6 +22,9 @@ OCT_MUST_CHECK oct_status oct__stage_open(const char *dir, char stage[OCT_PATH_B
  * one's place, which goes to the stage. */
 OCT_MUST_CHECK oct_status oct__stage_install(const char *stage, const char *dir, const char *name);
 
+/* Undoes that: `name` goes back to the stage, and what it had replaced to its place. */
+void oct__stage_put_back(const char *stage, const char *dir, const char *name);
+
 /* A file being written: counted, hashed, and every result of the system looked at. */
 struct oct__incoming {
     int fd; /* -1: closed */

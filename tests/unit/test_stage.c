@@ -223,6 +223,28 @@ static void a_folder_in_place_of_another(void **state) {
     }
 }
 
+/* So does one that only a link leads to; and it can be put back. */
+static void a_folder_in_place_of_a_link(void **state) {
+    (void)state;
+    char dir[SCRATCH_PATH + 8], stage[OCT_PATH_BYTES], far[2 * SCRATCH_PATH],
+        link[2 * SCRATCH_PATH];
+    snprintf(dir, sizeof dir, "%s/linked", folder);
+    snprintf(far, sizeof far, "%s/elsewhere", folder);
+    EXPECT_OK(oct__folder_make(dir));
+    snprintf(link, sizeof link, "%s", scratch_at(dir, "train"));
+    assert_int_equal(scratch_write(scratch_at(far, "1.png"), older, sizeof older), 0);
+    assert_int_equal(symlink(far, link), 0);
+    EXPECT_OK(oct__stage_open(dir, stage));
+    assert_int_equal(scratch_write(scratch_at(stage, "train/2.png"), "new", 3), 0);
+    EXPECT_OK(oct__stage_install(stage, dir, "train"));
+    assert_int_equal(access(scratch_at(dir, "train/2.png"), F_OK), 0);
+    oct__stage_put_back(stage, dir, "train");
+    assert_int_equal(access(scratch_at(dir, "train/1.png"), F_OK), 0);
+    assert_int_equal(access(scratch_at(stage, "train/2.png"), F_OK), 0);
+    assert_int_equal(oct__folder_remove(stage), 0);
+    assert_int_equal(access(scratch_at(far, "1.png"), F_OK), 0); /* what it led to is as it was */
+}
+
 static int set_up(void **state) {
     (void)state;
     make_dataset();
@@ -244,6 +266,7 @@ int main(void) {
         cmocka_unit_test(from_a_folder),
         cmocka_unit_test(from_an_archive),
         cmocka_unit_test(a_folder_in_place_of_another),
+        cmocka_unit_test(a_folder_in_place_of_a_link),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
