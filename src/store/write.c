@@ -129,10 +129,11 @@ oct_status oct_runs_begin(struct oct_runs *runs, const struct oct_config *config
         OCT_FAIL(INVALID, "beginning a run needs a database, a configuration and a place");
     }
     int64_t number = 0;
+    OCT_TRY(make_kept_tables(runs)); /* now, while the file can be read */
     OCT_TRY(oct__runs_begin_write(runs));
     OCT_TRY(oct__runs_end_write(runs, insert_run(runs, config, trainer, &number)));
     *run = number;
-    return make_kept_tables(runs); /* now, while the file can be read */
+    return OCT_OK;
 }
 
 /* --- an epoch -------------------------------------------------------------------------------- */
