@@ -288,7 +288,7 @@ static oct_status written(struct oct__engine *engine, const void *work, size_t b
 }
 
 /* Two patterns, because what a step writes may happen to be one of them. The calls that look at
- * quantizers run too: their results have a place. */
+ * quantizers, which few steps have, do not run. */
 static oct_status measure_use(struct oct_trainer *trainer, uint64_t *used) {
     static const uint8_t patterns[] = {0xa5, 0x5a};
     struct oct__cohort *cohort = trainer->cohort;
@@ -304,10 +304,7 @@ static oct_status measure_use(struct oct_trainer *trainer, uint64_t *used) {
                                       least(CHUNK, bytes - at)));
             }
         }
-        cohort->crew->watch = 1;
-        oct_status status = oct__trainer_step(trainer);
-        cohort->crew->watch = 0;
-        OCT_TRY(status);
+        OCT_TRY(oct__trainer_step(trainer));
         for (int lane = 0; lane < cohort->crew->n_lanes; lane++) {
             OCT_TRY(written(engine, cohort->crew->lanes[lane].work, bytes, patterns[p], used));
         }

@@ -139,5 +139,7 @@ static oct_status floor_chunk(void *context, int item, int worker) {
 }
 
 oct_status oct__inference_floor(struct oct__inference *inference) {
-    return oct__parallel(inference->n_lanes, inference->n_chunks, floor_chunk, inference);
+    struct oct__engine *engine = inference->config.engine;
+    OCT_TRY(oct__parallel(inference->n_lanes, inference->n_chunks, floor_chunk, inference));
+    return engine->finish ? engine->finish(engine) : OCT_OK; /* as reading logits waits */
 }
