@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/spec.h"
+#include "base/utf8.h"
 #include "compress/compress.h"
 #include "data/partition.h"
 #include "nn/recipe.h"
@@ -301,6 +302,22 @@ static oct_status check_fault(const char *value) {
     return status;
 }
 
+/* It is shown in tables, on pages and in other programs' files. */
+static oct_status check_label(const char *value) {
+    const size_t n_bytes = strlen(value);
+    uint32_t code;
+    for (size_t i = 0, length; i < n_bytes; i += length) {
+        length = oct__utf8_read((const unsigned char *)value + i, n_bytes - i, &code);
+        if (length == 0) {
+            OCT_FAIL(INVALID, "label: byte 0x%02x is not UTF-8", (unsigned char)value[i]);
+        }
+        if (code < 0x20 || oct__utf8_is_strange(code)) {
+            OCT_FAIL(INVALID, "label: character U+%04X has no place in a name", (unsigned)code);
+        }
+    }
+    return OCT_OK;
+}
+
 /* Stores a value that was checked; the text and the typed field change together. */
 static oct_status store(struct oct_config *config, int row, const char *value, double number) {
     char *text = NULL;
@@ -480,6 +497,8 @@ oct_status oct_config_set(struct oct_config *config, const char *name, const cha
         OCT_TRY(check_plugin_options(row, value));
     } else if (row == OCT__OPTION_fault) {
         OCT_TRY(check_fault(value));
+    } else if (row == OCT__OPTION_label) {
+        OCT_TRY(check_label(value));
     }
     OCT_TRY(store(config, row, value, number));
     config->is_set[row] = 1;

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 #include "data/files.h"
 
 #ifdef OCT_HAVE_YAML
@@ -25,38 +26,6 @@
 #include <yaml.h>
 
 /* --- the bytes -------------------------------------------------------------------------------- */
-
-/* Reads one UTF-8 character; its length, or 0 when these bytes are none. */
-static size_t utf8_read(const unsigned char *at, size_t left, uint32_t *out) {
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t length = at[0] < 0x80             ? 1
-                    : (at[0] & 0xe0) == 0xc0 ? 2
-                    : (at[0] & 0xf0) == 0xe0 ? 3
-                    : (at[0] & 0xf8) == 0xf0 ? 4
-                                             : 0;
-    if (length == 0 || length > left) {
-        return 0;
-    }
-    uint32_t code = length == 1 ? at[0] : at[0] & (0x7fU >> length);
-    for (size_t i = 1; i < length; i++) {
-        if ((at[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-        code = code << 6 | (at[i] & 0x3fU);
-    }
-    if (code < least[length] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) {
-        return 0;
-    }
-    *out = code;
-    return length;
-}
-
-/* Characters that a text for people does not hold. Among them are all line ends that only some
- * programs count: with "\n" and "\r\n" alone, a line has one number everywhere. */
-static int is_strange(uint32_t code) {
-    return (code < 0x20 && code != '\t' && code != '\n') || (code >= 0x7f && code < 0xa0) ||
-           code == 0x2028 || code == 0x2029 || code == 0xfffe || code == 0xffff;
-}
 
 /* The whole text is UTF-8 and free of control characters. Counts its lines; there is always one. */
 static oct_status check_bytes(const char *name, const unsigned char *bytes, size_t n_bytes,
@@ -68,14 +37,14 @@ static oct_status check_bytes(const char *name, const unsigned char *bytes, size
     }
     for (size_t i = 0; i < n_bytes;) {
         uint32_t code = 0;
-        size_t length = utf8_read(bytes + i, n_bytes - i, &code);
+        size_t length = oct__utf8_read(bytes + i, n_bytes - i, &code);
         if (length == 0) {
             OCT_FAIL(INVALID, "%s:%zu: byte 0x%02x is not UTF-8; save the file in that encoding",
                      name, line, bytes[i]);
         }
         int ends_line = code == '\r' && i + 1 < n_bytes && bytes[i + 1] == '\n';
         int is_mark = code == 0xfeff && i > 0; /* a byte-order mark that is not the first thing */
-        if ((is_strange(code) && !ends_line) || is_mark) {
+        if ((oct__utf8_is_strange(code) && !ends_line) || is_mark) {
             OCT_FAIL(INVALID, "%s:%zu: character U+%04X has no place in a run file", name, line,
                      (unsigned)code);
         }
