@@ -78,16 +78,16 @@ struct oct_result {
     double accuracy_most;      /* … their best */
     int nodes_tested;          /* … of so many nodes (option eval_nodes) */
     double loss;               /* of the average model on the test set */
-    double train_loss;         /* mean over the last epoch's steps */
+    double train_loss;         /* mean over the last epoch's steps; NaN: there was none */
     double consensus_distance; /* (1/n) sum |z_i - z|^2 / |z|^2 */
     uint64_t bytes_sent;       /* all messages over all edges, headers included */
     uint64_t bytes_final;      /* … of those, in the rounds after the last epoch */
     uint64_t bytes_dense;      /* what the messages before those would be as plain floats */
     uint64_t messages;         /* … and how many they are, over all edges */
-    double samples_per_s;      /* training only, all nodes together */
+    double samples_per_s;      /* training only, all nodes together; NaN: nothing was trained */
     double seconds;            /* since oct_trainer_run began, evaluation included */
     double gossip_share;       /* of the training time that went into messages, 0 to 1 */
-    double checkpoint_seconds; /* of `seconds`, by this trainer: writing checkpoints */
+    double checkpoint_seconds; /* of `seconds`: writing checkpoints */
     int epochs;                /* finished */
     int64_t n_parameters;      /* of one node's model */
     uint64_t workspace_bytes;  /* activations and gradients, all workers */
@@ -104,8 +104,8 @@ OCT_API OCT_MUST_CHECK oct_status oct_trainer_create(const struct oct_config *co
 
 /* Trains to the last epoch, evaluating after each (option test_every: after some). CANCELLED when the progress callback asked to
  * stop (then the option `checkpoint` has one written); called again it goes on from there, to the
- * same bits. NOT_FINITE names the step and
- * layer where a NaN or infinity first appeared. */
+ * same bits. NOT_FINITE names the step and layer where a NaN or infinity first appeared. A run that has failed
+ * in the middle of a step fails the same way when it is called again. */
 OCT_API OCT_MUST_CHECK oct_status oct_trainer_run(struct oct_trainer *trainer);
 
 /* Evaluates what has been learned so far and fills `out`; works after CANCELLED too. */

@@ -87,8 +87,9 @@ const struct cli_command *cli_command_find(const char *const *words, int n_words
 struct cli {
     const struct cli_command *command; /* NULL before it is known */
     struct oct_config *config;
-    const char *own[CLI_OWN_MOST]; /* values of command->own; flags are "1"; NULL: not given */
-    char *joined;                  /* the value of command->repeats, if there were several */
+    const char *own[CLI_OWN_MOST];    /* values of command->own; flags are "1"; NULL: not given */
+    char *joined;                     /* the value of command->repeats, if there were several */
+    const struct oct_option *dealing; /* --partition or its short form, whichever was given */
     const char *words[CLI_WORDS_MOST];
     int n_words;
     int json, quiet, verbose, help;
@@ -346,6 +347,8 @@ struct cli_run {
     int stopped;               /* by Ctrl-C, before its end */
     char reason[512];          /* why it failed */
     struct oct_result result;
+    oct_status saving;                /* of the model, where it was wanted */
+    char unsaved[512];                /* why it was not */
     struct cli_quantizers quantizers; /* of a run that is traced */
 };
 

@@ -196,6 +196,7 @@ static int run_first(struct cli *cli, struct cli_report *report, const struct cl
     report->number = record->number;
     report->database = record->number > 0 ? record->database.path : NULL;
     report->stopped = run->stopped;
+    report->saved = run->saving == OCT_OK ? report->saved : NULL;
     if (training.refused != CLI_DONE || run->status == OCT_OK) {
         return training.refused;
     }
@@ -232,6 +233,15 @@ static int run_both(struct cli *cli, struct cli_report *report, const struct cli
     return CLI_DONE;
 }
 
+/* What was wanted besides the result, and failed; the result is printed already. */
+static int say_failed(const struct cli *cli, oct_status status, const char *prefix,
+                      const char *reason) {
+    struct cli plain = *cli;
+    plain.json = 0;
+    fflush(stdout);
+    return cli_error(&plain, CLI_FAILED, status, "%s%s", prefix, reason);
+}
+
 /* A run that was stopped: how it goes on. */
 static void say_how_to_go_on(const struct cli *cli, const struct cli_report *report) {
     if (cli->quiet || !report->first.stopped) {
@@ -261,12 +271,13 @@ static int train_and_report(struct cli *cli, struct cli_report *report, struct c
         cli_report_print(report);
     }
     say_how_to_go_on(cli, report);
+    if (report->first.saving != OCT_OK) {
+        code = say_failed(cli, report->first.saving, "--save: ", report->first.unsaved);
+    }
     if (report->failure != OCT_OK) {
-        struct cli plain = *cli; /* the object is printed already */
-        plain.json = 0;
-        fflush(stdout);
-        return cli_error(&plain, CLI_FAILED, report->failure, "--compare %s: %s", report->compare,
-                         report->second.reason);
+        char compare[64];
+        snprintf(compare, sizeof compare, "--compare %s: ", report->compare);
+        code = say_failed(cli, report->failure, compare, report->second.reason);
     }
     return report->stopped && code == CLI_DONE ? CLI_INTERRUPTED : code;
 }

@@ -123,6 +123,12 @@ void *cli_alloc(size_t bytes) {
 
 static volatile sig_atomic_t interrupted;
 
+/* A terminal that closes may tell so twice: that is no wish to end at once. */
+static void note_hangup(int number) {
+    (void)number;
+    interrupted = 1;
+}
+
 static void note_signal(int number) {
     interrupted = 1;
     signal(number, SIG_DFL); /* SA_RESETHAND for the other of the two as well */
@@ -144,9 +150,16 @@ static void on_signals(void (*handler)(int)) {
     sigaction(SIGTERM, &action, NULL);
 }
 
-/* mpirun forwards SIGUSR1 to its ranks; SIGINT and SIGTERM it answers by ending them a second later. */
+/* mpirun forwards SIGUSR1 to its ranks; SIGINT and SIGTERM it answers by ending them a second later.
+ * What was learned is worth more than somebody who reads along: a terminal that closes stops the run as
+ * Ctrl-C does (not with nohup), and a pipe that closes takes no more lines. */
 void cli_interrupt_catch(void) {
+    struct sigaction now;
     on_signals(note_signal);
+    signal(SIGPIPE, SIG_IGN);
+    if (sigaction(SIGHUP, NULL, &now) == 0 && now.sa_handler != SIG_IGN) {
+        signal(SIGHUP, note_hangup);
+    }
     if (cli_ranks_are_begun()) {
         signal(SIGUSR1, note_signal);
     }

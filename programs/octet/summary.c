@@ -132,20 +132,25 @@ static void add_results(struct rows *rows, const struct oct_result *a, const str
     add_accuracy(rows, a, b, n_nodes);
     add_row(rows, "loss", cli_decimals(a->loss, 4).text, cli_decimals(b->loss, 4).text,
             "on the test set", "");
-    add_row(rows, "train loss", cli_decimals(a->train_loss, 4).text,
-            cli_decimals(b->train_loss, 4).text, "last epoch", "");
+    if (!isnan(a->train_loss)) {
+        add_row(rows, "train loss", cli_decimals(a->train_loss, 4).text,
+                cli_decimals(b->train_loss, 4).text, "last epoch", "");
+    }
     if (n_nodes > 1) {
         add_traffic(rows, a, b);
     }
-    add_row(rows, "samples/s", cli_count(a->samples_per_s).text, cli_count(b->samples_per_s).text,
-            n_nodes > 1 ? "training, all nodes together" : "training", cli_times(speed).text);
+    if (!isnan(a->samples_per_s)) {
+        add_row(rows, "samples/s", cli_count(a->samples_per_s).text,
+                cli_count(b->samples_per_s).text,
+                n_nodes > 1 ? "training, all nodes together" : "training", cli_times(speed).text);
+    }
     add_row(rows, "time", cli_time(a->seconds).text, cli_time(b->seconds).text, "with evaluation",
             "");
     if (a->checkpoint_seconds > 0) {
         char here[32], there[32];
         snprintf(here, sizeof here, "%.2f s", a->checkpoint_seconds);
         snprintf(there, sizeof there, "%.2f s", b->checkpoint_seconds);
-        add_row(rows, "  checkpoints", here, there, "of it, writing them in this process", "");
+        add_row(rows, "  checkpoints", here, there, "of it, writing them", "");
     }
     add_row(rows, "parameters", cli_count((double)a->n_parameters).text,
             cli_count((double)b->n_parameters).text, n_nodes > 1 ? "of each node" : "", "");

@@ -229,10 +229,12 @@ static void evaluate(const struct cli_training *training, struct cli_run *run,
     if (has_result) {
         note(training, "evaluating");
         oct_status status = oct_trainer_result(trainer, &run->result);
-        if (status == OCT_OK && training->save) {
-            status = oct_trainer_save_as(trainer, training->save, training->form);
-        }
         end_run(run, status, oct_last_error());
+        if (status == OCT_OK && training->save) {
+            run->saving = oct_trainer_save_as(trainer, training->save, training->form);
+            snprintf(run->unsaved, sizeof run->unsaved, "%s",
+                     run->saving == OCT_OK ? "" : oct_last_error());
+        }
     }
     if (run->record) {
         cli_record_end(run->record, run, has_result ? &run->result : NULL);

@@ -112,6 +112,68 @@ int oct__folder_remove(const char *path) {
     return lstat(path, &facts) == 0 ? -1 : 0;
 }
 
+#define LOCK "/.lock"
+
+/* Whether the open file is still the one of that name: who had it before removes it. */
+static int is_still(int fd, const char *path) {
+    struct stat mine, now;
+    return fstat(fd, &mine) == 0 && stat(path, &now) == 0 && mine.st_dev == now.st_dev &&
+           mine.st_ino == now.st_ino;
+}
+
+/* Who has locked the open file; 0: it is not known, or nobody any more. */
+static long holder(int fd) {
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    return fcntl(fd, F_GETLK, &whole) == 0 && whole.l_type != F_UNLCK ? (long)whole.l_pid : 0;
+}
+
+oct_status oct__folder_take(const char *path, int *key) {
+    enum { TRIES = 100 };
+    char file[PATH_BYTES + sizeof LOCK];
+    const size_t length = strlen(path);
+    *key = 0;
+    if (length >= PATH_BYTES) {
+        OCT_FAIL(INVALID, "'%s' cannot be a folder: its path is too long", shown(path));
+    }
+    memcpy(file, path, length);
+    memcpy(file + length, LOCK, sizeof LOCK);
+    for (int i = 0; i < TRIES; i++) {
+        struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+        const int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        if (fd < 0) {
+            return OCT_OK; /* whoever writes into it will say why */
+        }
+        if (fcntl(fd, F_SETLK, &whole) != 0) {
+            const int is_held = errno == EACCES || errno == EAGAIN;
+            const long other = is_held ? holder(fd) : 0;
+            close(fd);
+            if (is_held) {
+                OCT_FAIL(IO,
+                         "%s: process %ld is writing into it; let that end, or use another folder",
+                         shown(path), other);
+            }
+            return OCT_OK;
+        }
+        if (is_still(fd, file)) {
+            *key = fd + 1;
+            return OCT_OK;
+        }
+        close(fd);
+    }
+    return OCT_OK;
+}
+
+void oct__folder_leave(const char *path, int key) {
+    char file[PATH_BYTES + sizeof LOCK];
+    const size_t length = strlen(path);
+    if (key > 0 && length < PATH_BYTES) {
+        memcpy(file, path, length);
+        memcpy(file + length, LOCK, sizeof LOCK);
+        (void)unlink(file);
+        close(key - 1);
+    }
+}
+
 oct_status oct__folder_sync(const char *path) {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) {

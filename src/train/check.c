@@ -148,7 +148,8 @@ static oct_status warn_of_silence(const struct oct_config *config,
 oct_status oct__check_effects(const struct oct_config *config,
                               const struct oct_algorithm_kind *algorithm,
                               struct oct_topology *topology) {
-    static const enum oct__option_index of_slow[] = {OCT__OPTION_slow_rate},
+    static const enum oct__option_index of_none[] = {OCT__OPTION_beta},
+                                        of_slow[] = {OCT__OPTION_slow_rate},
                                         of_final[] = {OCT__OPTION_final_statistics},
                                         of_change[] = {OCT__OPTION_graph_hold};
     OCT_TRY(warn_of_growth(config));
@@ -163,6 +164,9 @@ oct_status oct__check_effects(const struct oct_config *config,
         if (config->final_gossip == 0) {
             OCT_TRY(warn_of(config, of_final, 1, "final-gossip is 0"));
         }
+    }
+    if (strcmp(config->momentum, "none") == 0) {
+        OCT_TRY(warn_of(config, of_none, 1, "momentum is none"));
     }
     return config->slow_momentum > 0.0 ? OCT_OK
                                        : warn_of(config, of_slow, 1, "there is no slow-momentum");

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "base/folder.h"
 #include "train/config.h"
 
 /* --- making and giving back ------------------------------------------------------------------ */
@@ -15,6 +16,9 @@ static void free_run(struct oct_trainer *trainer) {
     oct__graph_fini(&trainer->graph);
     oct_dataset_close(trainer->owned_train);
     oct_dataset_close(trainer->owned_test);
+    if (trainer->config) {
+        oct__folder_leave(trainer->config->checkpoint, trainer->key);
+    }
     oct_config_destroy(trainer->config);
     oct__free(trainer->test_rows);
     oct__free(trainer->nodes);
@@ -156,7 +160,7 @@ oct_status oct_trainer_run(struct oct_trainer *trainer) {
     }
     oct__ranks_enter(trainer->ranks);
     uint64_t watches = trainer->watches != 0; /* anybody's wish is everybody's work */
-    trainer->status = OCT_OK;
+    oct__trainer_begin(trainer);
     oct__trainer_end(trainer, oct__ranks_count(trainer->ranks, &watches, 1));
     trainer->watches = watches > 0;
     oct__trainer_run_all(trainer->group);
@@ -191,7 +195,7 @@ oct_status oct_trainers_run(struct oct_trainer *const *trainers, int n,
         return status;
     }
     for (int i = 0; i < n; i++) {
-        trainers[i]->status = trainers[i]->cohort->status;
+        oct__trainer_begin(trainers[i]);
     }
     oct__trainer_run_all(group);
     int first = n;

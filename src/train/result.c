@@ -107,13 +107,13 @@ static oct_status fill_result(struct oct_trainer *trainer, struct oct_result *ou
         .accuracy = trainer->test_accuracy,
         .loss = trainer->test_loss,
         .train_loss =
-            trainer->epoch_samples ? trainer->epoch_loss / (double)trainer->epoch_samples : 0,
+            trainer->epoch_samples ? trainer->epoch_loss / (double)trainer->epoch_samples : NAN,
         .consensus_distance = trainer->distance,
         .bytes_sent = all->bytes,
         .bytes_final = last->bytes,
         .bytes_dense = all->dense - last->dense,
         .messages = all->messages - last->messages,
-        .samples_per_s = oct__trainer_samples_per_s(trainer),
+        .samples_per_s = trainer->samples_seen ? oct__trainer_samples_per_s(trainer) : NAN,
         .seconds = trainer->seconds,
         .gossip_share =
             trainer->train_seconds > 0 ? trainer->gossip_seconds / trainer->train_seconds : 0,
@@ -267,26 +267,35 @@ oct_status oct_trainer_save(struct oct_trainer *trainer, const char *path) {
 
 /* Momentum, and what neighbours know of each other, belong to the steps that led to the old
  * parameters, so they start anew. */
+static oct_status take(struct oct_trainer *trainer, const struct whole *whole) {
+    struct oct__cohort *cohort = trainer->cohort;
+    OCT_TRY(oct__cohort_write(cohort, OCT_HOME_PARAM, whole->values));
+    OCT_TRY(oct__cohort_write(cohort, OCT_HOME_STAT, whole->stats));
+    memset(whole->values, 0, trainer->graph.params.n_elements * sizeof *whole->values);
+    OCT_TRY(oct__cohort_write(cohort, OCT_HOME_MOMENTUM, whole->values));
+    if (cohort->state[OCT_HOME_SLOW]) {
+        OCT_TRY(oct__cohort_write(cohort, OCT_HOME_SLOW, whole->values));
+    }
+    OCT_TRY(oct__gossip_forget(trainer->gossip));
+    trainer->is_evaluated = 0;
+    return OCT_OK;
+}
+
+/* No rank changes anything before all have the model. */
 oct_status oct_trainer_load(struct oct_trainer *trainer, const char *path) {
     if (!trainer || !path) {
         OCT_FAIL(INVALID, "loading needs a trainer and a file name");
     }
-    oct_status status;
-    struct oct__cohort *cohort = trainer->cohort;
     struct whole whole = {.values = NULL};
     oct__ranks_enter(trainer->ranks);
-    OCT_TRY_TO(out, whole_init(&trainer->graph, &whole));
-    OCT_TRY_TO(out, oct__model_load(path, &whole.row, whole.values));
-    OCT_TRY_TO(out, oct__cohort_write(cohort, OCT_HOME_PARAM, whole.values));
-    OCT_TRY_TO(out, oct__cohort_write(cohort, OCT_HOME_STAT, whole.stats));
-    memset(whole.values, 0, trainer->graph.params.n_elements * sizeof *whole.values);
-    OCT_TRY_TO(out, oct__cohort_write(cohort, OCT_HOME_MOMENTUM, whole.values));
-    if (cohort->state[OCT_HOME_SLOW]) {
-        OCT_TRY_TO(out, oct__cohort_write(cohort, OCT_HOME_SLOW, whole.values));
+    oct_status status = whole_init(&trainer->graph, &whole);
+    if (status == OCT_OK) {
+        status = oct__model_load(path, &whole.row, whole.values);
     }
-    OCT_TRY_TO(out, oct__gossip_forget(trainer->gossip));
-    trainer->is_evaluated = 0;
-out:
+    status = oct__ranks_agree(trainer->ranks, status);
+    if (status == OCT_OK) {
+        status = oct__ranks_agree(trainer->ranks, take(trainer, &whole));
+    }
     whole_fini(&whole);
-    return oct__ranks_agree(trainer->ranks, status);
+    return status;
 }

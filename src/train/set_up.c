@@ -225,7 +225,9 @@ oct_status oct__config_topology(const struct oct_config *config, struct oct_topo
 }
 
 static oct_status make_topology(struct oct_trainer *trainer, const struct oct_config *config) {
-    OCT_TRY(oct__algorithm_find(config->algorithm, &trainer->algorithm));
+    const char *name =
+        config->nodes > 1 ? config->algorithm : "none"; /* there is nobody to talk to */
+    OCT_TRY(oct__algorithm_find(name, &trainer->algorithm));
     if (trainer->algorithm->mixing != OCT_MIXING_GOSSIP) {
         return OCT_OK;
     }

@@ -32,8 +32,11 @@
     X("train_seconds", train_seconds, double)                                                      \
     X("gossip_seconds", gossip_seconds, double)
 
+/* What checkpoints of the first versions do not have. */
+#define NEWER_COUNTERS(X) X("checkpoint_seconds", checkpoint_seconds, double) /* before this one */
+
 #define ONE(name, member, type) +1
-enum { N_COUNTERS = 0 COUNTERS(ONE) };
+enum { N_COUNTERS = 0 COUNTERS(ONE) NEWER_COUNTERS(ONE) };
 #undef ONE
 
 /* --- rows ------------------------------------------------------------------------------------ */
@@ -213,6 +216,7 @@ oct_status oct__trainer_keep(struct oct_trainer *trainer, const char *folder) {
 #define PUT(title, member, type)                                                                   \
     *counter++ = (struct oct__counter){.name = title, .value = (double)trainer->member};
     COUNTERS(PUT)
+    NEWER_COUNTERS(PUT)
 #undef PUT
     for (int node = 0; node < trainer->n_nodes; node++, counter++) {
         weight_name(node, counter->name);
@@ -229,6 +233,11 @@ oct_status oct__trainer_keep(struct oct_trainer *trainer, const char *folder) {
  * manifest, what was added up may be anything finite. */
 #define MOST(type) _Generic((type)0, int : (double)INT_MAX, double : DBL_MAX, default : 0x1p53)
 
+static int has_counter(const struct oct__manifest *manifest, const char *name) {
+    double value;
+    return oct__manifest_counter(manifest, name, &value) == OCT_OK;
+}
+
 static oct_status take_counters(struct oct_trainer *trainer, const struct oct__manifest *manifest) {
     double value;
 #define TAKE(title, member, type)                                                                  \
@@ -238,6 +247,12 @@ static oct_status take_counters(struct oct_trainer *trainer, const struct oct__m
     }                                                                                              \
     trainer->member = (type)value;
     COUNTERS(TAKE)
+#define TAKE_NEWER(title, member, type)                                                            \
+    if (has_counter(manifest, title)) {                                                            \
+        TAKE(title, member, type)                                                                  \
+    }
+    NEWER_COUNTERS(TAKE_NEWER)
+#undef TAKE_NEWER
 #undef TAKE
     for (int node = 0; node < trainer->n_nodes; node++) {
         char name[32];

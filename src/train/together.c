@@ -25,6 +25,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/crc32c.h"
+#include "base/folder.h"
 #include "data/data.h"
 #include "data/files.h"
 #include "train/checkpoint.h"
@@ -367,12 +368,18 @@ static oct_status find_token(const char *folder, const char *token) {
     return OCT_OK;
 }
 
+/* It is this run's from now on, and nothing is in the way there. */
+static oct_status take_folder(struct oct_trainer *trainer, const char *folder) {
+    OCT_TRY(oct__folder_make(folder));
+    OCT_TRY(oct__folder_take(folder, &trainer->key));
+    return oct__checkpoint_prepare(folder, (uint64_t)trainer->step);
+}
+
 oct_status oct__together_folder(struct oct_trainer *trainer, const char *folder) {
     struct oct__ranks *ranks = trainer->ranks;
     char name[64], token[OCT_PATH_BYTES];
     uint64_t nonce = (uint64_t)(oct__seconds() * 1e9) ^ (uint64_t)getpid() << 40;
-    oct_status status =
-        ranks->rank == 0 ? oct__checkpoint_prepare(folder, (uint64_t)trainer->step) : OCT_OK;
+    oct_status status = ranks->rank == 0 ? take_folder(trainer, folder) : OCT_OK;
     if (ranks->n_ranks == 1) {
         return status;
     }

@@ -124,6 +124,12 @@ void oct__trainer_end(struct oct_trainer *trainer, oct_status status) {
     }
 }
 
+void oct__trainer_begin(struct oct_trainer *trainer) {
+    if (!trainer->is_torn) {
+        trainer->status = trainer->cohort->status;
+    }
+}
+
 oct_status oct__trainer_ending(const struct oct_trainer *trainer) {
     return trainer->status == OCT_OK ? OCT_OK : oct__fail(trainer->status, "%s", trainer->reason);
 }
@@ -147,6 +153,18 @@ static struct oct_trainer *next_of(const struct oct__group *group, int from) {
 static void end_all(struct oct__group *group, oct_status status) {
     for (EACH(run, group)) {
         oct__trainer_end(run, status);
+    }
+}
+
+/* In the middle of a step: some of its nodes are ahead of others, and of the counters. */
+static void tear(struct oct_trainer *run, oct_status status) {
+    oct__trainer_end(run, status);
+    run->is_torn |= status != OCT_OK;
+}
+
+static void tear_all(struct oct__group *group, oct_status status) {
+    for (EACH(run, group)) {
+        tear(run, status);
     }
 }
 
@@ -222,17 +240,17 @@ static void step_all(struct oct__group *group) {
     const uint32_t step = (uint32_t)first->step;
     const float rate = (float)first->last_rate;
     if (next_of(group, 0)) {
-        end_all(group, oct__crew_step(first->cohort->crew, step, rate));
+        tear_all(group, oct__crew_step(first->cohort->crew, step, rate));
         hear(group);
     }
     for (EACH(run, group)) {
-        oct__trainer_end(run, talk(run));
+        tear(run, talk(run));
     }
     if (next_of(group, 0)) {
-        end_all(group, oct__crew_settle(first->cohort->crew, step, rate));
+        tear_all(group, oct__crew_settle(first->cohort->crew, step, rate));
     }
     for (EACH(run, group)) {
-        oct__trainer_end(run, end_step(run));
+        tear(run, end_step(run));
     }
     const double taken = oct__seconds() - begun;
     for (EACH(run, group)) {
@@ -243,7 +261,7 @@ static void step_all(struct oct__group *group) {
 oct_status oct__trainer_step(struct oct_trainer *trainer) {
     struct oct__group *group = trainer->group;
     for (int i = 0; i < group->n; i++) {
-        group->runs[i]->status = group->runs[i]->cohort->status;
+        oct__trainer_begin(group->runs[i]);
     }
     if (trainer->status == OCT_OK) {
         step_all(group);

@@ -57,8 +57,10 @@ struct oct_trainer {
     int number;                    /* in it */
     oct_status status;             /* OK while it goes on, or why it does not, */
     char reason[OCT_DETAIL_BYTES]; /* … in words */
+    int is_torn;                   /* a step has failed half-way, so none can follow it */
     struct oct_hooks hooks;
     struct oct_config *config; /* its own copy */
+    int key;                   /* of its folder of checkpoints; 0: none */
     struct oct_dataset *owned_train, *owned_test;
     const struct oct_dataset *train, *test;
     struct oct_partition *partition;
@@ -103,7 +105,7 @@ struct oct_trainer {
     double seconds, train_seconds, gossip_seconds;
 
     double started, eval_seconds, last_rate;
-    double checkpoint_seconds; /* of this process: a checkpoint cannot have its own */
+    double checkpoint_seconds; /* a checkpoint does not have its own */
     double test_loss, test_accuracy, distance;
     int is_evaluated;
     int64_t evaluated_at; /* the test figures belong to the model after so many steps and rounds */
@@ -123,6 +125,10 @@ OCT_MUST_CHECK oct_status oct__trainer_step(struct oct_trainer *trainer);
 
 /* All runs of a group that can, to the last epoch: how each has ended is in its `status`. */
 void oct__trainer_run_all(struct oct__group *group);
+
+/* It goes on, unless it cannot: a failure between two steps, with a checkpoint say, is forgiven, one in
+ * the middle of a step is not. */
+void oct__trainer_begin(struct oct_trainer *trainer);
 
 /* A run does not go on, for the reason that the thread has; nothing where it is OK. */
 void oct__trainer_end(struct oct_trainer *trainer, oct_status status);

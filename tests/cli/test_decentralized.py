@@ -69,6 +69,15 @@ contains(done.out, "\nconsensus ", "--algorithm none: how far the nodes are apar
 done = octet(*RUN, "--nodes", "1")
 for word in ("network", "gossip", "consensus", "sent", "nodes"):
     lacks(done.out + done.err, word, "one node")
+done = octet(*RUN, "--epochs", "0")
+for word in ("train loss", "samples/s"):
+    lacks(done.out, word, "nothing was trained")
+if has_json():
+    one, alone = octet_json(*RUN, "--nodes", "1"), octet_json(*RUN, "--nodes", "1", "--algorithm", "none")
+    for key in ("model_sha256", "state_bytes", "messages"):
+        equal(one[key], alone[key], f"one node has nobody to talk to: {key}")
+    value = octet_json(*RUN, "--epochs", "0")
+    equal((value["train_loss"], value["samples_per_s"]), (None, None), "nothing was trained: no figures")
 done = octet(*RUN, "--quiet")
 equal(done.err, "", "--quiet: stderr")
 
@@ -96,6 +105,9 @@ with tempfile.TemporaryDirectory() as folder:
             (["--skew", "0.8abc"], 2, ["--skew is '0.8abc'", "a number from 0 to 1"]),
             (["--skew", "0,8"], 2, ["--skew is '0,8'"]),
             (["--skew", "nan"], 2, ["--skew is 'nan'"]),
+            (["--skew", "0.5", "--partition", "dirichlet:1"], 2, ["--skew and --partition both", "keep one"]),
+            (["--label", "a\nb"], 2, ["--label: character U+000A"]),
+            (["--label", b"bad\xff"], 2, ["--label: byte 0xff is not UTF-8"]),
             (["--skew"], 2, ["--skew needs a value, a number from 0 to 1"]),
             (["--partition", "skew:1.5"], 2, ["--partition", "'1.5'"]),
             (["--compensation-rounds", "3"], 2, ["compensation-rounds", "sc-sparse-push"]),
@@ -106,7 +118,7 @@ with tempfile.TemporaryDirectory() as folder:
             (["--checkpoint", os.path.join(graph, "in")], 1, ["--checkpoint", "graph/in"]),
             (["--checkpoint", graph], 1, ["--checkpoint", "not a folder"]),
             (["--every", "-1"], 2, ["--every is '-1'"])):
-        shown = " ".join(arguments).replace(folder, "DIR")
+        shown = " ".join(os.fsdecode(word) for word in arguments).replace(folder, "DIR")
         done = octet(*RUN, *arguments)
         equal(done.code, code, f"{shown}: exit", done)
         equal(done.out, "", f"{shown}: stdout")

@@ -7,7 +7,7 @@ import stat
 import struct
 import tempfile
 
-from octet_cli import TINY, check, contains, environment, equal, finish, has_json, octet, octet_json
+from octet_cli import TINY, check, contains, environment, equal, finish, has_json, lacks, octet, octet_json
 
 
 def crc32c(data):
@@ -133,6 +133,11 @@ with tempfile.TemporaryDirectory() as folder:
     equal(done.code, 1, "--save /dev/full: exit", done)
     contains(done.err, "/dev/full", "--save /dev/full names the file")
     check(stat.S_ISCHR(os.stat("/dev/full").st_mode), "/dev/full is still a device")
+    contains(done.out, "accuracy ", "--save /dev/full: what was learned is printed all the same")
+    lacks(done.out, "saved ", "--save /dev/full: the table names no file")
+    if has_json():
+        value = octet_json("train", *TINY, "--epochs", "0", "--save", "/dev/full", code=1)
+        equal((value.get("saved"), "accuracy" in value), (None, True), "--save /dev/full --json")
     done = octet("train", *TINY, "--save", os.path.join(folder, "no/such/model"))
     equal(done.code, 1, "--save into a folder that is not there: exit", done)
     contains(done.err, "no/such", "--save into a folder that is not there")

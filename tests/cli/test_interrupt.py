@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 
 from octet_cli import (OCTET, PATIENCE_S, SOLO, Terminal, check, contains, environment, equal, finish,
-                       has_json)
+                       has_json, lacks, octet)
 
 ENDLESS = ["train", *SOLO, "--epochs", "1000000"]
 
@@ -63,6 +63,56 @@ if has_json():
         check(value.get("epochs", 0) >= 1, f"SIGINT with --json: epochs {value.get('epochs')}")
         check(isinstance(value.get("accuracy"), float), f"accuracy {value.get('accuracy')}")
         check(os.path.getsize(path) > 1000, "SIGINT with --save: what was learned is saved")
+
+# A terminal that closes, perhaps told twice, stops it as well; not one that was started with nohup.
+with tempfile.TemporaryDirectory() as folder:
+    kept = os.path.join(folder, "kept")
+    process = subprocess.Popen([OCTET, *ENDLESS, "--checkpoint", kept, "--every", "1000000"], env=environment(),
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    read_to(process, "epoch 1/1000000")
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(signal.SIGHUP)
+    out, err = (text.decode() for text in process.communicate(timeout=PATIENCE_S))
+    equal(process.returncode, 130, "SIGHUP: exit", out, err)
+    contains(err, f"checkpoint in {kept}", "SIGHUP: what was learned is kept")
+    check(any(name.startswith("step-") for name in os.listdir(kept)), "SIGHUP: a checkpoint", os.listdir(kept))
+process = subprocess.Popen([OCTET, *ENDLESS], env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+text = read_to(process, "epoch 1/1000000")
+process.send_signal(signal.SIGHUP)
+for _ in range(50):
+    text += process.stderr.readline().decode()
+lacks(text, "stopping", "nohup: SIGHUP is ignored")
+equal(process.poll(), None, "nohup: it goes on")
+process.send_signal(signal.SIGINT)
+process.communicate(timeout=PATIENCE_S)
+equal(process.returncode, 130, "nohup, then SIGINT: exit")
+
+# Nobody reads along any more: training goes on to its end.
+process = subprocess.Popen([OCTET, "train", *SOLO, "--epochs", "40"], env=environment(), stdin=subprocess.DEVNULL,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+read_to(process, "epoch 1/40")
+process.stderr.close()
+out = process.stdout.read().decode()
+equal(process.wait(timeout=PATIENCE_S), 0, "stderr closed: exit", out)
+contains(out, "40 epochs", "stderr closed: the result")
+
+# A folder of checkpoints is one process's at a time.
+with tempfile.TemporaryDirectory() as folder:
+    kept = os.path.join(folder, "kept")
+    process = subprocess.Popen([OCTET, *ENDLESS, "--checkpoint", kept], env=environment(), stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    read_to(process, "epoch 2/1000000")
+    for what, arguments in (("--resume", ["--resume", kept, "--db", "none"]),
+                            ("--checkpoint", [*SOLO, "--checkpoint", kept, "--db", "none"])):
+        done = octet("train", *arguments)
+        equal(done.code, 1, f"{what} of a run that is under way: exit", done)
+        contains(done.err, f"kept: process {process.pid} is writing into it; let that end, or use another folder", what)
+    process.send_signal(signal.SIGINT)
+    out, err = (text.decode() for text in process.communicate(timeout=PATIENCE_S))
+    equal(process.returncode, 130, "the other goes on, and ends when told: exit", out, err)
+    contains(err, f"to go on: octet train --resume {kept}", "… with a checkpoint")
+    check(all(name.startswith("step-") for name in os.listdir(kept)), "the lock goes with it", os.listdir(kept))
 
 # With --compare: stopped in the first run, there is no second; stopped in the second, which is long in
 # int8-sim, the first is reported whole, and beside it what the second had learned.

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <octet/octet.h>
 #include <octet/trainer.h>
@@ -261,6 +262,28 @@ static int fails_with(oct_status status, oct_status wanted, const char *words, c
     return 0;
 }
 
+/* A model that only the first rank can read is nobody's. */
+static int half_a_model(struct oct_trainer *trainer) {
+    struct oct_result before, after;
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/octet-half-%d.safetensors", (int)getppid());
+    expect(oct_trainer_result(trainer, &before), "a result");
+    expect(oct_trainer_save(trainer, path), "a model of the first steps");
+    expect(oct_trainer_run(trainer), "a run");
+    expect(oct_trainer_result(trainer, &before), "its result");
+    int n_wrong = !fails_with(oct_trainer_load(trainer, rank == 0 ? path : "/nowhere/at/all"),
+                              OCT_STATUS_NOT_FOUND, "/nowhere", "half a model");
+    expect(oct_trainer_result(trainer, &after), "the result after half a model");
+    if (strcmp(before.model_sha256, after.model_sha256) != 0) {
+        printf("rank %d: half a model has changed the whole one\n", rank);
+        n_wrong++;
+    }
+    if (rank == 0) {
+        (void)unlink(path);
+    }
+    return n_wrong;
+}
+
 static int failures(void) {
     struct trial trial;
     struct oct_trainer *trainer = NULL;
@@ -272,6 +295,7 @@ static int failures(void) {
     rank = oct_ranks_here(NULL);
     n_wrong += !fails_with(oct_trainer_load(trainer, "/nowhere/at/all"), OCT_STATUS_NOT_FOUND,
                            "/nowhere", "a model that is not there");
+    n_wrong += half_a_model(trainer);
     expect(oct_trainer_run(trainer), "the run after a failure that all know of");
     if (rank == 1) {
         oct_ranks_tell(OCT_STATUS_CORRUPT, "the cat was on the keyboard");

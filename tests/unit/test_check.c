@@ -99,6 +99,7 @@ static void what_was_hardly_meant_is_warned_of(void **state) {
          "no effect, because final-gossip is 0: final-statistics\n"},
         {{{"final-statistics", "own"}, {"final-gossip", "3"}}, ""},
         {{{"topology", "one-peer-exponential"}, {"graph-hold", "3"}}, ""},
+        {{{"momentum", "none"}, {"beta", "0.5"}}, "no effect, because momentum is none: beta\n"},
         {{{"slow-rate", "0.5"}}, "no effect, because there is no slow-momentum: slow-rate\n"},
         {{{"slow-rate", "0.5"}, {"slow-momentum", "0.9"}}, ""},
         {{{"nodes", "16"}, {"momentum", "qgm"}, {"global-beta", "0.98"}}, ""},

@@ -9,6 +9,7 @@
 
 #include <octet/octet.h>
 
+#include "base/alloc.h"
 #include "base/sha256.h"
 #include "nn/layer.h"
 #include "scratch.h"
@@ -186,7 +187,7 @@ static void no_epochs(void **state) {
     EXPECT_OK(oct_trainer_result(trainer, &result));
     print_message("loss %.4f, accuracy %.1f %%\n", result.loss, result.accuracy);
     assert_int_equal(result.epochs, 0);
-    assert_true(result.train_loss == 0 && result.samples_per_s == 0);
+    assert_true(isnan(result.train_loss) && isnan(result.samples_per_s)); /* there was none */
     assert_true(isfinite(result.loss));
     float *row = calloc(trainer->graph.params.n_elements, sizeof *row);
     float *found = calloc(trainer->graph.params.n_elements, sizeof *found);
@@ -198,6 +199,43 @@ static void no_epochs(void **state) {
     free(row);
     free(found);
     oct_trainer_destroy(trainer);
+}
+
+/* A graph that changes wants memory in every round, when local steps are done: a run that fails there
+ * cannot go on, and says so again instead of taking the step twice. */
+static void a_failure_in_a_step(void **state) {
+    (void)state;
+    char whole[65] = "";
+    int n_torn = 0;
+    for (uint64_t n = 0; n == 0 || n_torn < 3; n++) {
+        struct oct_result result;
+        struct oct_trainer *trainer = create(
+            configure("nodes", "4", "topology", "random-regular:degree=2,change=yes", "algorithm",
+                      "dpsgd", "compress", "none", "batch", "4", "epochs", "1", NULL),
+            NULL);
+        oct__alloc_fail_after(n);
+        oct_status first = oct_trainer_run(trainer);
+        oct__alloc_fail_after(0);
+        oct_status second = oct_trainer_run(trainer);
+        if (first == OCT_OK) {
+            assert_true(n == 0 || n_torn > 0); /* it is still looked for */
+        }
+        if (second == OCT_OK) {
+            EXPECT_OK(oct_trainer_result(trainer, &result));
+            snprintf(whole, sizeof whole, "%s", whole[0] ? whole : result.model_sha256);
+            assert_string_equal(result.model_sha256, whole);
+        } else {
+            assert_int_equal(second, OCT_STATUS_NO_MEMORY);
+            n_torn++;
+        }
+        print_message("request %d: %s, then %s\n", (int)n, oct_status_name(first),
+                      oct_status_name(second));
+        oct_trainer_destroy(trainer);
+        if (n > 0 && first == OCT_OK) {
+            break;
+        }
+    }
+    assert_true(n_torn > 0);
 }
 
 /* Patterns that a linear model cannot separate: far above the third that guessing gets. */
@@ -650,6 +688,7 @@ int main(void) {
         cmocka_unit_test(a_run_from_end_to_end),
         cmocka_unit_test(a_stop_is_a_pause),
         cmocka_unit_test(no_epochs),
+        cmocka_unit_test(a_failure_in_a_step),
         cmocka_unit_test(it_learns),
         cmocka_unit_test(batch_larger_than_the_data),
         cmocka_unit_test(fewer_samples),
