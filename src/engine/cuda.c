@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuda.c - the engine `cuda` on the host's side: devices, memory, the table of operations. */
+/* cuda.c - the engine `cuda` on the host's side: devices, the table of operations. */
 #include "engine/cuda.h"
 
 #ifdef OCT_HAVE_CUDA

@@ -160,7 +160,7 @@ static oct_status make_forms(struct oct__gossip *gossip) {
     const struct oct__compression dense = {.select = OCT_SELECT_ALL, .coding = OCT_CODING_F32};
     OCT_TRY(oct__packet_form_create(&config->compression, config->spans, config->n_spans,
                                     config->n_elements, &gossip->form));
-    if (config->has_dense_rounds || (config->has_faults && oct__gossip_is_by_edge(gossip))) {
+    if (config->has_dense_rounds || (config->has_faults && oct__gossip_has_edge_replicas(gossip))) {
         OCT_TRY(oct__packet_form_create(&dense, config->spans, config->n_spans, config->n_elements,
                                         &gossip->dense_form));
     }
@@ -179,7 +179,7 @@ static oct_status make_memory(struct oct__gossip *gossip) {
     struct oct__engine *engine = config->engine;
     const struct oct_algorithm_kind *algorithm = config->algorithm;
     const size_t bytes = (size_t)config->n_hosted * row_bytes(gossip);
-    for (int i = 0; i < OCT_MEMORY_COUNT && !oct__gossip_is_by_edge(gossip); i++) {
+    for (int i = 0; i < OCT_MEMORY_COUNT && !oct__gossip_has_edge_replicas(gossip); i++) {
         if (algorithm->memory & 1U << i) {
             OCT_TRY(engine->alloc(engine, bytes, oct__memory_name[i], &gossip->memory[i]));
             gossip->state_bytes += bytes;
@@ -212,7 +212,7 @@ static oct_status make_gossip(struct oct__gossip *gossip) {
     const int n_edges = (int)(info.period > 0 && info.n_edges < most ? info.n_edges : most);
     const int n_sent = (int)((int64_t)n_edges * config->n_hosted / config->n_nodes);
     const int n_slots =
-        oct__gossip_is_per_edge(gossip) && n_sent > config->n_hosted ? n_sent : config->n_hosted;
+        oct__gossip_sends_by_edge(gossip) && n_sent > config->n_hosted ? n_sent : config->n_hosted;
     return make_room(gossip, n_slots, n_edges);
 }
 
@@ -405,13 +405,13 @@ oct_status oct__gossip_replica(struct oct__gossip *gossip, int from, int to,
 
 /* --- a round ---------------------------------------------------------------------------------- */
 
-int oct__gossip_is_by_edge(const struct oct__gossip *gossip) {
+int oct__gossip_has_edge_replicas(const struct oct__gossip *gossip) {
     return gossip->config.algorithm->has_edge_replicas &&
            (gossip->is_changing || gossip->config.has_faults);
 }
 
-int oct__gossip_is_per_edge(const struct oct__gossip *gossip) {
-    return oct__gossip_is_by_edge(gossip) && !gossip->is_dense;
+int oct__gossip_sends_by_edge(const struct oct__gossip *gossip) {
+    return oct__gossip_has_edge_replicas(gossip) && !gossip->is_dense;
 }
 
 const struct oct__packet_form *oct__gossip_form(const struct oct__gossip *gossip) {
@@ -427,7 +427,7 @@ int oct__gossip_slot(const struct oct__gossip *gossip, int edge) {
     const struct oct__gossip_config *config = &gossip->config;
     const struct oct__mix *mix = gossip->mix;
     const int from = mix->from[edge];
-    if (!oct__gossip_is_per_edge(gossip)) {
+    if (!oct__gossip_sends_by_edge(gossip)) {
         return from - config->first_node;
     }
     if (config->n_hosted == config->n_nodes) {
@@ -446,14 +446,14 @@ void *oct__gossip_packet(const struct oct__gossip *gossip, int edge) {
 
 /* Nodes of a turn. */
 static int turn_nodes(const struct oct__gossip *gossip) {
-    return gossip->away || oct__gossip_is_per_edge(gossip) ? 1 : gossip->lane_form.n_nodes;
+    return gossip->away || oct__gossip_sends_by_edge(gossip) ? 1 : gossip->lane_form.n_nodes;
 }
 
 /* Slots that a round needs. */
 static int count_slots(const struct oct__gossip *gossip) {
     const struct oct__gossip_config *config = &gossip->config;
     const int *start = gossip->mix->out_start;
-    return oct__gossip_is_per_edge(gossip)
+    return oct__gossip_sends_by_edge(gossip)
                ? start[config->first_node + config->n_hosted] - start[config->first_node]
                : config->n_hosted;
 }
@@ -472,7 +472,7 @@ oct_status oct__gossip_begin(struct oct__gossip *gossip, uint32_t round, uint32_
     OCT_TRY(oct__topology_mix(gossip->config.topology, round, &gossip->mix));
     OCT_TRY(gossip->away ? oct__gossip_close(gossip) : OCT_OK);
     const struct oct__mix *mix = gossip->mix;
-    const int is_per_edge = oct__gossip_is_per_edge(gossip);
+    const int is_per_edge = oct__gossip_sends_by_edge(gossip);
     OCT_TRY(make_room(gossip, count_slots(gossip), mix->n_edges));
     OCT_TRY(make_shares(gossip, mix->n_edges));
     for (int to = 0; to < mix->n_nodes; to++) {

@@ -172,14 +172,15 @@ static inline int oct__gossip_hosts(const struct oct__gossip *gossip, int node) 
 }
 
 /* The form of this round's packets, and the packet that goes over edge `edge` of the round's mix
- * (edges of a sender share one unless oct__gossip_is_per_edge). */
+ * (edges of a sender share one unless oct__gossip_sends_by_edge). */
 const struct oct__packet_form *oct__gossip_form(const struct oct__gossip *gossip);
 void *oct__gossip_packet(const struct oct__gossip *gossip, int edge);
 /* Its slot; the edge's sender is hosted. */
 int oct__gossip_slot(const struct oct__gossip *gossip, int edge);
-int oct__gossip_is_per_edge(const struct oct__gossip *gossip);
+/* Whether a sender's edges of this round have packets of their own. */
+int oct__gossip_sends_by_edge(const struct oct__gossip *gossip);
 /* Whether rounds that are not dense have replicas and packets for each edge. */
-int oct__gossip_is_by_edge(const struct oct__gossip *gossip);
+int oct__gossip_has_edge_replicas(const struct oct__gossip *gossip);
 
 /* The form of what goes over one edge: a repair is dense, the others are as above. */
 const struct oct__packet_form *oct__gossip_edge_form(const struct oct__gossip *gossip, int edge);

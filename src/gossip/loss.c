@@ -145,7 +145,7 @@ oct_status oct__gossip_sums(struct oct__gossip *gossip, const struct oct__edge_r
 
 oct_status oct__gossip_check_repairs(struct oct__gossip *gossip) {
     const struct oct__mix *mix = gossip->mix;
-    for (int to = 0; oct__gossip_is_per_edge(gossip) && to < mix->n_nodes; to++) {
+    for (int to = 0; oct__gossip_sends_by_edge(gossip) && to < mix->n_nodes; to++) {
         for (int e = mix->in_start[to]; e < mix->in_start[to + 1]; e++) {
             if (!gossip->inbox[e].is_repair || gossip->inbox[e].is_lost) {
                 continue;

@@ -92,7 +92,7 @@ static oct_status merge_edges(const struct oct__turn *turn) {
 }
 
 oct_status oct__replica_send(const struct oct__turn *turn) {
-    if (oct__gossip_is_per_edge(turn->gossip)) {
+    if (oct__gossip_sends_by_edge(turn->gossip)) {
         return send_edges(turn);
     }
     void *replica = oct__turn_memory(turn, OCT_MEMORY_REPLICA);
@@ -105,7 +105,7 @@ oct_status oct__replica_send(const struct oct__turn *turn) {
  * nodes agree, and so are its roundings; those of sum_j W_ij r_j would be as large as x's, and add
  * up over a run to a change of the nodes' mean. */
 oct_status oct__replica_merge(const struct oct__turn *turn) {
-    if (oct__gossip_is_per_edge(turn->gossip)) {
+    if (oct__gossip_sends_by_edge(turn->gossip)) {
         return merge_edges(turn);
     }
     void *sum = oct__turn_memory(turn, OCT_MEMORY_SUM);

@@ -115,9 +115,9 @@ uint64_t oct__cohort_workspace(const struct oct__cohort *cohort) {
     return cohort->crew->workspace_bytes / (uint64_t)cohort->crew->n_cohorts;
 }
 
-oct_status oct__cohort_step(struct oct__cohort *cohort, uint32_t step, float learning_rate,
+oct_status oct__cohort_step(struct oct__cohort *cohort, const struct oct__step *step,
                             struct oct__node_step *nodes) {
-    OCT_TRY(oct__crew_step(cohort->crew, step, learning_rate));
+    OCT_TRY(oct__crew_step(cohort->crew, step));
     memcpy(nodes, cohort->crew->found, (size_t)cohort->config.n_nodes * sizeof *nodes);
     return OCT_OK;
 }

@@ -63,8 +63,8 @@ uint64_t oct__cohort_workspace(const struct oct__cohort *cohort);
 
 /* One local step, of a cohort that has its crew for itself: forward, backward, update. `nodes`
  * receives n_nodes results. */
-OCT_MUST_CHECK oct_status oct__cohort_step(struct oct__cohort *cohort, uint32_t step,
-                                           float learning_rate, struct oct__node_step *nodes);
+OCT_MUST_CHECK oct_status oct__cohort_step(struct oct__cohort *cohort, const struct oct__step *step,
+                                           struct oct__node_step *nodes);
 
 /* The array that an update changes and gossip mixes: [node][element]. */
 void *oct__cohort_x(const struct oct__cohort *cohort);

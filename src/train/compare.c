@@ -35,7 +35,8 @@ static oct_status gradients(struct oct_trainer *trainer, int64_t step, int n_bat
     const size_t n = trainer->graph.params.n_elements;
     for (int b = 0; b < n_batches; b++) {
         struct oct__node_step result;
-        OCT_TRY(oct__cohort_step(cohort, (uint32_t)(step + b), 0.0F, &result));
+        const struct oct__step now = {.number = (uint32_t)(step + b), .watch = 1};
+        OCT_TRY(oct__cohort_step(cohort, &now, &result));
         OCT_TRY(cohort->engine->read(cohort->engine, rows + (size_t)b * n,
                                      cohort->crew->lanes[0].grad, n * sizeof *rows));
     }
@@ -142,7 +143,6 @@ oct_status oct__compare_gradients(const struct oct_config *config, int n_recipes
     for (int i = 0; i < n_recipes; i++) {
         OCT_TRY_TO(done, open_trainer(config, "int8", recipes[i], &trainer));
         OCT_TRY_TO(done, oct__cohort_write(trainer->cohort, OCT_HOME_PARAM, params));
-        trainer->cohort->crew->watch = 1;
         OCT_TRY_TO(done, gradients(trainer, n_steps, n_batches, g8));
         if (report_gradients(&exact->graph.params, recipes[i], g, g8, n_batches, row, context) ||
             report_quantizers(trainer, recipes[i], row, context)) {

@@ -668,3 +668,14 @@ int oct_config_is_set(const struct oct_config *config, const char *name) {
     int row = row_find(name);
     return config && row >= 0 && config->is_set[row];
 }
+
+oct_status oct__config_topology(const struct oct_config *config, struct oct_topology **out) {
+    const struct oct_topology_options options = {
+        .name = config->topology,
+        .weights = config->weights[0] ? config->weights : NULL,
+        .n_nodes = (int)config->nodes,
+        .hold = (int)config->graph_hold,
+        .seed = (uint64_t)config->seed,
+    };
+    return oct_topology_create(&options, out);
+}

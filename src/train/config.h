@@ -55,6 +55,11 @@ OCT_MUST_CHECK oct_status oct__config_place(struct oct_config *config, int row, 
 /* Whether two values of an option mean the same: "0.1" is "1e-1". */
 int oct__option_same(const struct oct_option *option, const char *a, const char *b);
 
+/* The graph that the options ask for. */
+struct oct_topology;
+OCT_MUST_CHECK oct_status oct__config_topology(const struct oct_config *config,
+                                               struct oct_topology **out);
+
 /* The norm that is named, or the precision's own. */
 const char *oct__config_norm(const struct oct_config *config);
 

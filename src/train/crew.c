@@ -390,8 +390,7 @@ static int node_of(const struct oct__crew *crew, int row) {
 struct step_job {
     struct oct__crew *crew;
     const struct oct__cohort *cohort;
-    uint32_t step;
-    float learning_rate;
+    const struct oct__step *step;
 };
 
 struct oct__bases oct__crew_bases(const struct oct__crew *crew, const struct oct__crew_lane *lane,
@@ -462,9 +461,9 @@ static struct oct__bases begin_launch(const struct step_job *job, int item,
         lane->lane.seeds_there = crew->seeds_there;
         lane->lane.n_each = crew->config.n_nodes;
     }
-    lane->lane.step = job->step;
-    lane->lane.learning_rate = job->learning_rate;
-    lane->lane.watch = crew->watch;
+    lane->lane.step = job->step->number;
+    lane->lane.learning_rate = job->step->rate;
+    lane->lane.watch = job->step->watch;
     struct oct__bases bases = oct__crew_bases(crew, lane, lane->row);
     if (crew->loader && !lane->table) {
         bases.images = oct__loader_slot(crew->loader, lane->row);
@@ -486,11 +485,11 @@ static oct_status pick_batch(const struct step_job *job, struct oct__crew_lane *
     const int batch = crew->step_program->batch, row = lane->row + i;
     struct oct__pick *picks = lane->picks + (size_t)i * (size_t)batch;
     if (!crew->loader) {
-        oct__sampler_batch(&crew->samplers[row], crew->train.dataset, job->step, batch,
+        oct__sampler_batch(&crew->samplers[row], crew->train.dataset, job->step->number, batch,
                            crew->config.pad, picks);
         return OCT_OK;
     }
-    OCT_TRY(oct__loader_take(crew->loader, row, job->step, lane->reader, picks));
+    OCT_TRY(oct__loader_take(crew->loader, row, job->step->number, lane->reader, picks));
     for (int b = 0; b < batch; b++) {
         picks[b].row += i * batch; /* a launch reads one table for all its nodes */
     }
@@ -509,7 +508,7 @@ static oct_status run_forward(const struct step_job *job, const struct oct__crew
     const struct oct__program *program = crew->step_program;
     OCT_TRY(run_piece(crew, lane, bases, 0, crew->n_batch));
     for (int i = 0; crew->loader && i < program->form.n_nodes; i++) {
-        oct__loader_release(crew->loader, lane->row + i, job->step + 1);
+        oct__loader_release(crew->loader, lane->row + i, job->step->number + 1);
     }
     return run_piece(crew, lane, bases, crew->n_batch, program->n_forward);
 }
@@ -543,7 +542,7 @@ static oct_status look_at_losses(const struct step_job *job, struct oct__crew_la
         struct oct__node_step *node = &crew->found[lane->row + i];
         node->loss /= crew->step_program->batch;
         if (!isfinite(node->loss) && spans(crew)) {
-            note_loss(crew, lane->row + i, job->step, node->loss);
+            note_loss(crew, lane->row + i, job->step->number, node->loss);
         } else if (!isfinite(node->loss)) {
             return explain_loss(job, lane, bases, lane->lane.first_node + i, node->loss);
         }
@@ -570,8 +569,8 @@ static oct_status step_launch(void *context, int item, int worker) {
     OCT_TRY(oct__crew_take(crew, program, lane, &crew->found[lane->row]));
     OCT_TRY(look_at_losses(job, lane, &bases));
     OCT_TRY(run_piece(crew, lane, &bases, program->n_backward,
-                      crew->is_leap ? program->n_slow : program->n_update));
-    return crew->watch ? read_watches(crew, lane, &bases) : OCT_OK;
+                      job->step->is_leap ? program->n_slow : program->n_update));
+    return job->step->watch ? read_watches(crew, lane, &bases) : OCT_OK;
 }
 
 static oct_status settle_launch(void *context, int item, int worker) {
@@ -591,13 +590,13 @@ static oct_status settle_launch(void *context, int item, int worker) {
         OCT_TRY(oct__engine_write_rows(crew->engine, bases.at[OCT_HOME_WEIGHT],
                                        bases.stride[OCT_HOME_WEIGHT], weights, sizeof *weights, n));
     }
-    return run_piece(crew, lane, &bases, crew->is_round ? program->n_slow : program->n_anchored,
-                     program->n_calls);
+    return run_piece(crew, lane, &bases,
+                     job->step->is_round ? program->n_slow : program->n_anchored, program->n_calls);
 }
 
 static oct_status launch(struct step_job *job, int n_lanes, int n_launches, oct__task *task) {
     oct_status status = oct__parallel(n_lanes, n_launches, task, job);
-    return status == OCT_OK ? OCT_OK : oct__fail_within(status, "step %u: ", job->step);
+    return status == OCT_OK ? OCT_OK : oct__fail_within(status, "step %u: ", job->step->number);
 }
 
 /* All launches: one of all rows, or each cohort's own. Of a cohort by itself a failure is
@@ -626,16 +625,16 @@ static oct_status each_launch(struct step_job *job, oct__task *task) {
     return OCT_OK;
 }
 
-oct_status oct__crew_step(struct oct__crew *crew, uint32_t step, float learning_rate) {
-    struct step_job job = {crew, NULL, step, learning_rate};
+oct_status oct__crew_step(struct oct__crew *crew, const struct oct__step *step) {
+    struct step_job job = {crew, NULL, step};
     return each_launch(&job, step_launch);
 }
 
-oct_status oct__crew_settle(struct oct__crew *crew, uint32_t step, float learning_rate) {
+oct_status oct__crew_settle(struct oct__crew *crew, const struct oct__step *step) {
     const struct oct__program *program = crew->step_program;
-    if ((crew->is_round ? program->n_slow : program->n_anchored) == program->n_calls) {
+    if ((step->is_round ? program->n_slow : program->n_anchored) == program->n_calls) {
         return OCT_OK;
     }
-    struct step_job job = {crew, NULL, step, learning_rate};
+    struct step_job job = {crew, NULL, step};
     return each_launch(&job, settle_launch);
 }

@@ -97,6 +97,15 @@ OCT_MUST_CHECK oct_status oct__crew_lane_fetch(const struct oct__program *progra
 /* Images of the table that a program's BATCH reads. */
 int oct__crew_table(const struct oct_dataset *dataset, int n_nodes, int batch);
 
+/* A step, as all of a crew take it. */
+struct oct__step {
+    uint32_t number;
+    float rate;
+    int watch;    /* it looks at the quantizers, too */
+    int is_round; /* a round of gossip follows, */
+    int is_leap;  /* … before which slow momentum takes its step */
+};
+
 struct oct__crew {
     struct oct__cohort_config config; /* of its cohorts, as far as they are alike */
     struct oct__engine *engine;
@@ -115,9 +124,6 @@ struct oct__crew {
     struct oct__crew_lane *lanes, *eval_lanes;
     void *kept; /* what evaluation makes of parameters, once for all its batches and lanes */
     int n_lanes, n_eval_lanes;
-    int watch;                  /* the next steps look at the quantizers, too */
-    int is_round;               /* the next step, with what settles it, has a round of gossip, */
-    int is_leap;                /* … before which slow momentum takes its step */
     struct oct__loader *loader; /* of training images that are decoded ahead; else NULL */
     size_t n_batch;             /* calls up to the one that reads images */
     int eval_batch;
@@ -140,13 +146,11 @@ OCT_MUST_CHECK oct_status oct__crew_board(struct oct__crew *crew, struct oct__co
 /* One local step of every node of those that do not stand: forward, backward, update. Its results
  * are in `found`. Where there is one cohort its failure is returned; where there are more it is
  * noted with the one that it concerns (oct__cohort_stand), and what is returned concerns all. */
-OCT_MUST_CHECK oct_status oct__crew_step(struct oct__crew *crew, uint32_t step,
-                                         float learning_rate);
+OCT_MUST_CHECK oct_status oct__crew_step(struct oct__crew *crew, const struct oct__step *step);
 
 /* What slow momentum keeps of a round; then z = x / u and quasi-global momentum, after gossip or
  * in its place, by the weights that cohorts have (`weights`). Nothing where neither is. */
-OCT_MUST_CHECK oct_status oct__crew_settle(struct oct__crew *crew, uint32_t step,
-                                           float learning_rate);
+OCT_MUST_CHECK oct_status oct__crew_settle(struct oct__crew *crew, const struct oct__step *step);
 
 /* Where a launch of `lane` that begins with row `row` finds its tensors. */
 struct oct__bases oct__crew_bases(const struct oct__crew *crew, const struct oct__crew_lane *lane,

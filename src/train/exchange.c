@@ -140,7 +140,7 @@ static void count_copies(struct oct__exchange *exchange, int from, int to, int e
 }
 
 static int is_per_edge(const struct oct__exchange *exchange) {
-    return oct__gossip_is_per_edge(exchange->gossip);
+    return oct__gossip_sends_by_edge(exchange->gossip);
 }
 
 /* Counts what every message of the round would be on the wire. Messages to several receivers are

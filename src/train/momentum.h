@@ -23,11 +23,6 @@ OCT_MUST_CHECK oct_status oct__config_gamma(const struct oct_config *config, dou
  * graph that there is; 0: none of those that are tried. */
 OCT_MUST_CHECK oct_status oct__config_steady(const struct oct_config *config, double *out);
 
-/* The graph that the options ask for (set_up.c). */
-struct oct_topology;
-OCT_MUST_CHECK oct_status oct__config_topology(const struct oct_config *config,
-                                               struct oct_topology **out);
-
 /* Whether such growth is called stable: a disagreement needs more than a thousand rounds to double.
  * One with a global-beta, which follows over thousands of rounds, may not grow at all. */
 int oct__config_holds(const struct oct_config *config, double growth);

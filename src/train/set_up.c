@@ -213,17 +213,6 @@ static oct_status make_cohort(struct oct_trainer *trainer, const struct oct_conf
 
 /* --- gossip ---------------------------------------------------------------------------------- */
 
-oct_status oct__config_topology(const struct oct_config *config, struct oct_topology **out) {
-    const struct oct_topology_options options = {
-        .name = config->topology,
-        .weights = config->weights[0] ? config->weights : NULL,
-        .n_nodes = (int)config->nodes,
-        .hold = (int)config->graph_hold,
-        .seed = (uint64_t)config->seed,
-    };
-    return oct_topology_create(&options, out);
-}
-
 static oct_status make_topology(struct oct_trainer *trainer, const struct oct_config *config) {
     const char *name =
         config->nodes > 1 ? config->algorithm : "none"; /* there is nobody to talk to */

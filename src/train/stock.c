@@ -121,7 +121,7 @@ static oct_status shelf_read(void *context, int node, int index, float *values) 
 static int edge_of(const struct oct_trainer *trainer, const char *name, int *to) {
     int64_t number;
     char exactly[32];
-    if (strncmp(name, "edge.", 5) != 0 || !oct__gossip_is_by_edge(trainer->gossip) ||
+    if (strncmp(name, "edge.", 5) != 0 || !oct__gossip_has_edge_replicas(trainer->gossip) ||
         oct__spec_int("edge", name + 5, 0, trainer->n_nodes - 1, &number) != OCT_OK) {
         return 0;
     }
@@ -191,7 +191,7 @@ static struct oct__stock stock_of(struct oct_trainer *trainer) {
         .ranks = trainer->ranks,
         .first_node = trainer->first_node,
         .n_hosted = trainer->n_hosted,
-        .reads_others = oct__gossip_is_by_edge(trainer->gossip),
+        .reads_others = oct__gossip_has_edge_replicas(trainer->gossip),
         .wanted = shelf_wanted,
         .context = trainer,
         .shelf = shelf_at,
@@ -293,7 +293,8 @@ static oct_status resume(struct oct_trainer *trainer, const struct oct__manifest
     OCT_TRY(oct__absence_take(trainer, manifest));
     OCT_TRY(oct__nodes_take(trainer, manifest));
     oct__together_begin(trainer);
-    OCT_TRY(oct__crew_settle(trainer->cohort->crew, (uint32_t)trainer->step, 0.0F));
+    const struct oct__step now = {.number = (uint32_t)trainer->step};
+    OCT_TRY(oct__crew_settle(trainer->cohort->crew, &now));
     return oct__cohort_standing(trainer->cohort);
 }
 

@@ -87,11 +87,8 @@ int oct__trainer_report_evaluation(int64_t batch, int64_t n_batches, void *conte
 
 /* --- steps and rounds ------------------------------------------------------------------------ */
 
-/* The round that follows training step `step`, if one does. */
+/* The round that follows training step `step`. */
 static oct_status gossip(struct oct_trainer *trainer, int64_t step) {
-    if (!trainer->cohort->crew->is_round) {
-        return OCT_OK;
-    }
     const int64_t round = step / trainer->gossip_every, n_rounds = oct__trainer_rounds(trainer);
     /* a benchmark goes on after the last round of the run */
     const int is_dense = round >= n_rounds - trainer->compensation && round < n_rounds;
@@ -194,8 +191,7 @@ static void hear_all(struct oct__group *group) {
 }
 
 /* What the step that follows is, for all: they fit, and are after the same step. */
-static void begin_step(struct oct_trainer *first) {
-    struct oct__crew *crew = first->cohort->crew;
+static struct oct__step begin_step(struct oct_trainer *first) {
     const int64_t n_steps = first->epoch_steps * first->n_epochs;
     int watches = 0;
     for (EACH(run, first->group)) {
@@ -203,27 +199,33 @@ static void begin_step(struct oct_trainer *first) {
             oct__schedule_rate(&run->schedule, run->rate, run->step, n_steps, run->epoch_steps);
         watches |= run->watches;
     }
-    crew->watch = watches && (first->step + 1) % first->epoch_steps == 0;
-    crew->is_round = (first->step + 1) % first->gossip_every == 0;
-    crew->is_leap = crew->is_round && can_leap(first);
+    const int is_round = (first->step + 1) % first->gossip_every == 0;
+    const struct oct__step step = {
+        .number = (uint32_t)first->step,
+        .rate = (float)first->last_rate,
+        .watch = watches && (first->step + 1) % first->epoch_steps == 0,
+        .is_round = is_round,
+        .is_leap = is_round && can_leap(first),
+    };
     for (EACH(run, first->group)) {
         oct__trainer_end(run, oct__absence_begin(run));
     }
+    return step;
 }
 
 /* Local steps are done: what they found out, then the round of gossip. */
-static oct_status talk(struct oct_trainer *run) {
+static oct_status talk(struct oct_trainer *run, const struct oct__step *step) {
     const struct oct__cohort *cohort = run->cohort;
     memcpy(run->nodes + run->first_node, cohort->crew->found + cohort->first_row,
            (size_t)run->n_hosted * sizeof *run->nodes);
     OCT_TRY(oct__cohort_standing(cohort));
-    return gossip(run, run->step);
+    return step->is_round ? gossip(run, run->step) : OCT_OK;
 }
 
-static oct_status end_step(struct oct_trainer *run) {
+static oct_status end_step(struct oct_trainer *run, const struct oct__step *step) {
     OCT_TRY(oct__cohort_standing(run->cohort)); /* settling may have failed */
     OCT_TRY(oct__absence_end(run));
-    run->has_watched |= run->watches && run->cohort->crew->watch;
+    run->has_watched |= run->watches && step->watch;
     OCT_TRY(oct__together_step(run));
     const int64_t samples = (int64_t)run->batch * oct__absence_present(run);
     run->epoch_samples += samples;
@@ -236,21 +238,19 @@ static oct_status end_step(struct oct_trainer *run) {
 static void step_all(struct oct__group *group) {
     struct oct_trainer *first = next_of(group, 0);
     const double begun = oct__seconds();
-    begin_step(first);
-    const uint32_t step = (uint32_t)first->step;
-    const float rate = (float)first->last_rate;
+    const struct oct__step step = begin_step(first);
     if (next_of(group, 0)) {
-        tear_all(group, oct__crew_step(first->cohort->crew, step, rate));
+        tear_all(group, oct__crew_step(first->cohort->crew, &step));
         hear(group);
     }
     for (EACH(run, group)) {
-        tear(run, talk(run));
+        tear(run, talk(run, &step));
     }
     if (next_of(group, 0)) {
-        tear_all(group, oct__crew_settle(first->cohort->crew, step, rate));
+        tear_all(group, oct__crew_settle(first->cohort->crew, &step));
     }
     for (EACH(run, group)) {
-        tear(run, end_step(run));
+        tear(run, end_step(run, &step));
     }
     const double taken = oct__seconds() - begun;
     for (EACH(run, group)) {
@@ -311,14 +311,14 @@ static oct_status final_rounds(struct oct_trainer *trainer) {
     if (trainer->n_final > 0 && trainer->final_done == 0) {
         OCT_TRY(oct__absence_return(trainer));
     }
-    trainer->cohort->crew->is_round = 0; /* none of training */
+    const struct oct__step settled = {.number = (uint32_t)trainer->step}; /* no round of training */
     while (trainer->final_done < trainer->n_final) {
         const struct oct__traffic before = trainer->exchange->traffic;
         const int64_t round = oct__trainer_rounds(trainer) + trainer->final_done;
         OCT_TRY(
             oct__exchange_round(trainer->exchange, (uint32_t)round, (uint32_t)trainer->step, 1));
         /* the other runs' nodes, too, which changes nothing: theirs are settled */
-        OCT_TRY(oct__crew_settle(trainer->cohort->crew, (uint32_t)trainer->step, 0.0F));
+        OCT_TRY(oct__crew_settle(trainer->cohort->crew, &settled));
         OCT_TRY(oct__cohort_standing(trainer->cohort));
         if (trainer->final_done + 1 == trainer->n_final) {
             OCT_TRY(mix_statistics(trainer));

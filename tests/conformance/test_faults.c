@@ -275,7 +275,7 @@ static void check_replicas(const struct gossip_form *form, int is_symmetric) {
         return;
     }
     gossip_rig_open(&rig, engine, form);
-    assert_true(oct__gossip_is_by_edge(rig.gossip));
+    assert_true(oct__gossip_has_edge_replicas(rig.gossip));
     gossip_fill(rig.host, form->n_nodes, 0.5, 63);
     gossip_rig_write(&rig, rig.x, rig.host);
     for (uint32_t round = 0; round < 40; round++) {

@@ -176,7 +176,7 @@ static void touching_is_caught(void **state) {
             assert_int_equal(writing, HIT_THE_FENCE);
         }
         struct oct__node_step node; /* opens and closes everything */
-        EXPECT_OK(oct__cohort_step(run.cohort, 0, 0.1F, &node));
+        EXPECT_OK(oct__cohort_step(run.cohort, &(struct oct__step){0, 0.1F, 0, 0, 0}, &node));
     }
 }
 

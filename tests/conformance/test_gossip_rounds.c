@@ -179,12 +179,12 @@ static void dense_rounds(void **state) {
                 }
             }
             const int n_replicas = rig.gossip->n_replicas;
-            const int is_per_edge = oct__gossip_is_per_edge(rig.gossip);
+            const int is_per_edge = oct__gossip_sends_by_edge(rig.gossip);
             assert_int_equal(is_per_edge, kind->has_edge_replicas && g == 1);
             for (uint32_t round = 1; round < 4; round++) {
                 gossip_rig_round(&rig, round, 1);
                 gossip_rig_round(&other, round, 0);
-                assert_int_equal(oct__gossip_is_per_edge(rig.gossip), 0);
+                assert_int_equal(oct__gossip_sends_by_edge(rig.gossip), 0);
                 assert_int_equal(oct__gossip_form(rig.gossip)->n_bytes,
                                  oct__gossip_form(other.gossip)->n_bytes);
             }

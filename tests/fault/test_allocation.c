@@ -255,13 +255,13 @@ static void inside_a_step(void **state) {
                                               .partition = partition};
     EXPECT_OK(oct__cohort_create(&config, &cohort));
     const uint64_t before = oct__alloc_count();
-    EXPECT_OK(oct__cohort_step(cohort, 0, 0.1F, nodes));
+    EXPECT_OK(oct__cohort_step(cohort, &(struct oct__step){0, 0.1F, 0, 0, 0}, nodes));
     const uint64_t n_requests = oct__alloc_count() - before;
     print_message("a step by the fallback: %llu requests\n", (unsigned long long)n_requests);
     assert_true(n_requests > 20);
     for (uint64_t n = 1; n <= n_requests; n++) {
         oct__alloc_fail_after(n);
-        oct_status status = oct__cohort_step(cohort, 1, 0.1F, nodes);
+        oct_status status = oct__cohort_step(cohort, &(struct oct__step){1, 0.1F, 0, 0, 0}, nodes);
         oct__alloc_fail_after(0);
         if (status != OCT_STATUS_NO_MEMORY || !strstr(oct_last_error(), "fallback staging") ||
             strncmp(oct_last_error(), "step 1: ", 8) != 0) {
@@ -269,7 +269,7 @@ static void inside_a_step(void **state) {
                      oct_last_error());
         }
     }
-    EXPECT_OK(oct__cohort_step(cohort, 2, 0.1F, nodes));
+    EXPECT_OK(oct__cohort_step(cohort, &(struct oct__step){2, 0.1F, 0, 0, 0}, nodes));
     oct__cohort_destroy(cohort);
     oct_partition_destroy(partition);
     oct__engine_close(hollow);

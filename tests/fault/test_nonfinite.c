@@ -62,7 +62,8 @@ static void a_huge_learning_rate(void **state) {
             oct_status status = OCT_OK;
             uint32_t step = 0;
             for (; step < 20 && status == OCT_OK; step++) {
-                status = oct__cohort_step(trainer->cohort, step, 1e30F, &node);
+                status = oct__cohort_step(trainer->cohort,
+                                          &(struct oct__step){step, 1e30F, 0, 0, 0}, &node);
             }
             char where[64];
             snprintf(where, sizeof where, "step %u: node 0: ", step - 1);
@@ -154,7 +155,8 @@ static void planted_in_every_parameter(void **state) {
             EXPECT_OK(oct__cohort_write(trainer->cohort, OCT_HOME_PARAM, row));
             snprintf(expected, sizeof expected, "step 7: node 0: parameter %s has 1 elements",
                      param->name);
-            oct_status status = oct__cohort_step(trainer->cohort, 7, 0.1F, &node);
+            oct_status status =
+                oct__cohort_step(trainer->cohort, &(struct oct__step){7, 0.1F, 0, 0, 0}, &node);
             if (status != OCT_STATUS_NOT_FINITE || !strstr(oct_last_error(), expected)) {
                 fail_msg("NaN in %s: %s: %s", param->name, oct_status_name(status),
                          oct_last_error());
@@ -166,7 +168,7 @@ static void planted_in_every_parameter(void **state) {
         EXPECT_OK(
             oct__cohort_write(trainer->cohort, OCT_HOME_PARAM, row)); /* and all is well again */
         struct oct__node_step node;
-        EXPECT_OK(oct__cohort_step(trainer->cohort, 8, 0.1F, &node));
+        EXPECT_OK(oct__cohort_step(trainer->cohort, &(struct oct__step){8, 0.1F, 0, 0, 0}, &node));
         assert_true(isfinite(node.loss));
         free(row);
         oct_trainer_destroy(trainer);
@@ -200,7 +202,8 @@ static void the_first_layer_is_named(void **state) {
             char expected[160];
             snprintf(expected, sizeof expected, "step 3: node 0: layer %s, operation ",
                      layer->name);
-            oct_status status = oct__cohort_step(trainer->cohort, 3, 0.1F, &node);
+            oct_status status =
+                oct__cohort_step(trainer->cohort, &(struct oct__step){3, 0.1F, 0, 0, 0}, &node);
             if (status != OCT_STATUS_NOT_FINITE || !strstr(oct_last_error(), expected)) {
                 fail_msg("%s: %s: %s", layer->name, oct_status_name(status), oct_last_error());
             }
@@ -230,8 +233,9 @@ static void a_norm_is_named(void **state) {
             }
         }
         EXPECT_OK(oct__cohort_write(trainer->cohort, OCT_HOME_PARAM, row));
-        EXPECT_FAILURE(oct__cohort_step(trainer->cohort, 0, 0.1F, &node), OCT_STATUS_NOT_FINITE,
-                       "layer stage2.block0.norm1, operation ");
+        EXPECT_FAILURE(
+            oct__cohort_step(trainer->cohort, &(struct oct__step){0, 0.1F, 0, 0, 0}, &node),
+            OCT_STATUS_NOT_FINITE, "layer stage2.block0.norm1, operation ");
         free(row);
         oct_trainer_destroy(trainer);
     }

@@ -54,7 +54,7 @@ void run_train(struct run *run, struct outcome *out) {
     assert_true(run->cohort->config.n_nodes <= OUTCOME_NODES);
     for (uint32_t step = 0; step < OUTCOME_STEPS; step++) {
         struct oct__node_step nodes[OUTCOME_NODES];
-        EXPECT_OK(oct__cohort_step(run->cohort, step, 0.1F, nodes));
+        EXPECT_OK(oct__cohort_step(run->cohort, &(struct oct__step){step, 0.1F, 0, 0, 0}, nodes));
         for (int node = 0; node < run->cohort->config.n_nodes; node++) {
             out->losses[step][node] = nodes[node].loss;
         }
