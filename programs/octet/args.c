@@ -280,7 +280,7 @@ static int set_value(struct cli *cli, const struct oct_option *option, const cha
     if (*own && cli->command->repeats && same_name(cli->command->repeats, option->name)) {
         const size_t bytes = strlen(*own) + strlen(value) + 2;
         char *joined = cli_alloc(bytes);
-        snprintf(joined, bytes, "%s,%s", *own, value);
+        snprintf(joined, bytes, "%s%c%s", *own, CLI_JOINT, value);
         free(cli->joined);
         value = cli->joined = joined;
     }

@@ -57,7 +57,7 @@ struct cli_command {
                                          * the table takes its place. A CHOICE chooses as the table's
                                          * row of its name, or else of its placeholder, does. */
     const char *repeats;          /* one of `own` that may be given several times: values
-                                         * are joined with commas; NULL: the last one counts */
+                                         * are joined by CLI_JOINT; NULL: the last one counts */
     const char *const *options;   /* names from the option table, ends with NULL; NULL: all */
     const char *const *defaults;  /* name, value, … , NULL: defaults unlike the table's */
     int has_settings; /* what the table's options are otherwise is set elsewhere: no defaults to show */
@@ -80,6 +80,9 @@ const struct cli_command *cli_command_at(int index);
 const struct cli_command *cli_command_find(const char *const *words, int n_words, int *n_used);
 
 /* --- the parsed command line (args.c) ------------------------------------------------------- */
+
+/* Between the values of an option that was given several times. */
+#define CLI_JOINT '\x1f'
 
 #define CLI_OWN_MOST 12
 #define CLI_WORDS_MOST 64

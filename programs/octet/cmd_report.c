@@ -60,6 +60,16 @@ static int sort_out(const struct runs_listing *list, int64_t *numbers) {
     return n;
 }
 
+static int nothing_fits(const struct cli *cli, const char *path) {
+    char where[256];
+    snprintf(where, sizeof where, "%s", cli_own(cli, "where"));
+    for (char *joint = where; (joint = strchr(joint, CLI_JOINT)) != NULL;) {
+        *joint = ' ';
+    }
+    return cli_error(cli, CLI_FAILED, OCT_STATUS_NOT_FOUND,
+                     "no run in %s fits %s; octet runs lists them", path, where);
+}
+
 /* The runs that --where means, or the newest. */
 static int find_runs(const struct cli *cli, struct oct_runs *runs, const char *path,
                      struct runs_listing *list) {
@@ -72,9 +82,7 @@ static int find_runs(const struct cli *cli, struct oct_runs *runs, const char *p
     if (status != OCT_OK) {
         code = cli_fail(cli, status);
     } else if (code == CLI_DONE && list->n == 0) {
-        code = filter.n > 0 ? cli_error(cli, CLI_FAILED, OCT_STATUS_NOT_FOUND,
-                                        "no run in %s fits %s; octet runs lists them", path,
-                                        cli_own(cli, "where"))
+        code = filter.n > 0 ? nothing_fits(cli, path)
                             : cli_error(cli, CLI_FAILED, OCT_STATUS_NOT_FOUND,
                                         "no runs in %s yet; octet train adds one", path);
     }

@@ -3,7 +3,9 @@
  *
  * Several tests come as several --where, or as one with commas. Values have commas of their own
  * ("topk:0.99,values=int8"), so a piece that does not begin with a key that is known belongs to the
- * pattern before it, where that one looks as if it could have more.
+ * pattern before it, where that one looks as if it could have more. So does one whose key is an option
+ * of the plug-in that the pattern names: of "data=synthetic:size=8,samples=256" the samples are the
+ * plug-in's, though a run has an option of that name, too. Another --where is always another test.
  */
 #include "runs_view.h"
 
@@ -66,13 +68,74 @@ static int no_such_key(const struct cli *cli, const char *piece) {
                            name);
 }
 
+/* "samples=N (2048), classes=N (10)": whether one of them has that name. */
+static int is_among(const char *options, const char *name, size_t length) {
+    for (const char *at = options; at && *at; at += strspn(at, " ")) {
+        if (strncmp(at, name, length) == 0 && at[length] == '=') {
+            return 1;
+        }
+        at += strcspn(at, " ");
+    }
+    return 0;
+}
+
+/* "samples=256" behind "synthetic:size=8": an option of the plug-in, or of one that "syn*:size=8" may
+ * mean. */
+static int is_of_plugin(const struct runs_test *test, const char *piece) {
+    char name[64];
+    const size_t head = strcspn(test->pattern, ":,"), length = strcspn(piece, "=,");
+    const struct oct_option *option = oct_option_find(test->key);
+    const struct oct_plugin *plugin;
+    if (!option || head >= sizeof name || test->pattern[head] != ':') {
+        return 0;
+    }
+    snprintf(name, sizeof name, "%.*s", (int)head, test->pattern);
+    for (int i = 0; cli_choice_at(option, i, &plugin); i++) {
+        if (plugin && fnmatch(name, plugin->name, 0) == 0 &&
+            is_among(plugin->options, piece, length)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /* "topk:0.99" may, and so may "topk*"; "4" has said all. */
 static int may_go_on(const char *pattern, const char *end) {
     const size_t length = strcspn(pattern, ":*?[");
     return pattern + length < end;
 }
 
+/* The tests of one --where. */
+static int read_tests(struct runs_filter *filter, const struct cli *cli, char *text) {
+    const struct runs_test *last = NULL;
+    for (char *piece = text; piece;) {
+        const char *pattern;
+        int is_not = 0;
+        const char *key = key_of(piece, &pattern, &is_not);
+        if (last && is_of_plugin(last, piece)) {
+            key = NULL;
+        }
+        if (!key && !(last && may_go_on(last->pattern, piece))) {
+            return no_such_key(cli, piece);
+        }
+        if (key && filter->n == (int)CLI_COUNT_OF(filter->tests)) {
+            return cli_usage(cli, "--where: more than %d tests", filter->n);
+        }
+        if (key) {
+            if (last) {
+                piece[-1] = '\0'; /* the comma before it ends the last pattern */
+            }
+            filter->tests[filter->n] = (struct runs_test){key, pattern, is_not};
+            last = &filter->tests[filter->n++];
+        }
+        char *comma = strchr(piece, ',');
+        piece = comma ? comma + 1 : NULL;
+    }
+    return CLI_DONE;
+}
+
 int runs_filter_read(struct runs_filter *filter, const struct cli *cli, const char *text) {
+    int code = CLI_DONE;
     memset(filter, 0, sizeof *filter);
     if (!text) {
         return CLI_DONE;
@@ -80,26 +143,14 @@ int runs_filter_read(struct runs_filter *filter, const struct cli *cli, const ch
     const size_t bytes = strlen(text) + 1;
     filter->text = cli_alloc(bytes);
     memcpy(filter->text, text, bytes);
-    for (char *piece = filter->text; piece;) {
-        const char *pattern;
-        int is_not = 0;
-        const char *key = key_of(piece, &pattern, &is_not);
-        if (!key && (filter->n == 0 || !may_go_on(filter->tests[filter->n - 1].pattern, piece))) {
-            return no_such_key(cli, piece);
+    for (char *one = filter->text, *next; one && code == CLI_DONE; one = next) {
+        next = strchr(one, CLI_JOINT);
+        if (next) {
+            *next++ = '\0';
         }
-        if (key && filter->n == (int)CLI_COUNT_OF(filter->tests)) {
-            return cli_usage(cli, "--where: more than %d tests", filter->n);
-        }
-        if (key) {
-            if (piece != filter->text) {
-                piece[-1] = '\0'; /* the comma before it ends the last pattern */
-            }
-            filter->tests[filter->n++] = (struct runs_test){key, pattern, is_not};
-        }
-        char *comma = strchr(piece, ',');
-        piece = comma ? comma + 1 : NULL;
+        code = read_tests(filter, cli, one);
     }
-    return CLI_DONE;
+    return code;
 }
 
 void runs_filter_fini(struct runs_filter *filter) {

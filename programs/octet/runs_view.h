@@ -29,8 +29,8 @@ struct runs_filter {
     int n;
 };
 
-/* Reads "algorithm=choco,label=table2/" and the like (NULL: no tests). Returns CLI_DONE or the exit code of a
- * mistake that it has reported. */
+/* Reads "algorithm=choco,label=table2/" and the like, several joined by CLI_JOINT (NULL: no tests). Returns
+ * CLI_DONE or the exit code of a mistake that it has reported. */
 int runs_filter_read(struct runs_filter *filter, const struct cli *cli, const char *text);
 void runs_filter_fini(struct runs_filter *filter);
 

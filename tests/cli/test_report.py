@@ -226,6 +226,9 @@ with tempfile.TemporaryDirectory() as folder:
     done = octet("report", "--where", "nodes=77", "--db", db, env=env)
     equal(done.code, 1, "--where that nothing is like: exit", done)
     contains(done.err, "nodes=77", "--where that nothing is like")
+    if JSON:
+        error = octet_json("report", "--where", "nodes=77", "--where", "lr=1", "--db", db, code=1, env=env)["error"]
+        contains(error["message"], "fits nodes=77 lr=1; ", "--where twice that nothing is like, --json")
     for words, piece in ((["--where", "nods=4"], "nodes"), (["--where", "nodes"], "KEY=PATTERN"),
                          (["1", "--where", "nodes=4"], "--where"), (["x"], "is no run"), (["0"], "is no run"),
                          (["--html", "-", "--md", "-"], "stdout"), (["--db", "none"], "--db FILE"),

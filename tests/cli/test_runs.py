@@ -69,6 +69,46 @@ with tempfile.TemporaryDirectory() as folder:
     equal(done.code, 2, "--test-every 0: exit", done)
     contains(done.err, "--test-every is '0', expected a whole number from 1", "--test-every 0")
 
+    # --- --where: a plug-in's options that are called like the run's own -----------------------
+    commas = os.path.join(folder, "commas.db")
+    for words in (["--data", "synthetic:size=8,samples=64,classes=4", "--samples", "32", "--precision-recipe",
+                   "octet:range=mean,weights=channel"],
+                  ["--data", "synthetic:size=8,samples=64,classes=4", "--precision-recipe", "octet:range=mean"],
+                  ["--data", "synthetic:size=8,samples=96,classes=4", "--schedule", "halving:every=0.2"]):
+        done = octet("train", *SOLO, "--epochs", "0", *words, "--quiet", "--db", commas)
+        equal(done.code, 0, f"train {' '.join(words)}: exit", done)
+
+    def found(command, *words):
+        """The runs that octet runs or octet report finds."""
+        done = octet(command, *words, "--db", commas, *(["--md", "-"] if command == "report" else []))
+        equal(done.code, 0, f"{command} {' '.join(words)}: exit", done)
+        return [int(number) for number in re.findall(r"^[| ]*(\d+) ", done.out, re.M)]
+
+    for words, expected in ((["data=synthetic:size=8,samples=64,classes=4"], [2, 1]),
+                            (["data=synthetic:size=8,samples=64*"], [2, 1]),
+                            (["data!=synthetic:size=8,samples=64,classes=4"], [3]),
+                            (["data=synthetic:size=8,samples=64,classes=4,samples=32"], []),  # all of it is the data's
+                            (["data=synthetic:size=8,samples=64,classes=4", "samples=32"], [1]),
+                            (["data=synthetic:size=8,samples=64,classes=4,samples!=32"], [2]),
+                            (["samples=32,data=synthetic:size=8,samples=64,classes=4"], [1]),
+                            (["data=syn*:size=8,samples=96*,epochs=0"], [3]),
+                            (["data=syn*,samples=32"], [1]),  # without a colon it is no plug-in's option
+                            (["precision-recipe=octet:range=mean,weights=channel"], [1]),
+                            (["precision_recipe!=octet:range=mean,weights=channel,epochs=0"], [3, 2]),
+                            (["schedule=halving:every=0.2"], [3]),
+                            (["label=a:b,samples=32"], []),
+                            (["label=,samples=32"], [1])):
+        where = [word for one in words for word in ("--where", one)]
+        equal(found("runs", *where), expected, f"runs {' '.join(where)}")
+        if expected:
+            equal(found("report", *where), sorted(expected), f"report {' '.join(where)}")
+    equal(octet("runs", "--where", "compress=topk:0.9", "--where", "values=int8", "--db", commas).code, 2,
+          "runs --where: another --where is another test")
+    done = octet("runs", "delete", "--yes", "--where", "data=synthetic:size=8,samples=96,classes=4", "--db", commas)
+    equal(done.code, 0, "runs delete --where data=...,samples=96: exit", done)
+    equal(found("runs"), [2, 1], "runs delete --where data=...,samples=96")
+    os.remove(commas)
+
     # --- nothing yet ---------------------------------------------------------------------------
     env = environment(XDG_STATE_HOME=folder)
     default = os.path.join(folder, "octet", "runs.db")
