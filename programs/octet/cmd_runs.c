@@ -32,7 +32,7 @@ static void list_row(struct cli_table *table, const struct oct_run *run,
         cli_table_cell(table, "%s", runs_percent(run->accuracy_nodes, 2).text);
         cli_table_cell(table, "%s", cli_decimals(run->loss, 4).text);
     }
-    cli_table_cell(table, "%s", run->has_result ? cli_bytes(run->bytes_sent).text : "-");
+    cli_table_cell(table, "%s", run->has_result ? cli_bytes(runs_sent(run)).text : "-");
     if (is_wide) {
         cli_table_cell(table, "%s", cli_count(run->samples_per_s).text);
     }

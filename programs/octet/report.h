@@ -80,7 +80,7 @@ double report_dense_ratio(const struct report_run *run);
 /* Whether there is a second node that could differ. */
 int report_has_nodes(const struct report_run *run);
 
-/* "-" when it is not known. */
+/* What was sent while training; "-" when it is not known. */
 struct cli_text report_bytes(const struct report_run *run);
 
 /* Least, mean and most of the nodes' own models on the test set; NaN: not tested. */

@@ -323,5 +323,5 @@ struct report_spread report_node_accuracy(const struct report_run *run) {
 }
 
 struct cli_text report_bytes(const struct report_run *run) {
-    return run->facts.has_result ? cli_bytes(run->facts.bytes_sent) : (struct cli_text){"-"};
+    return run->facts.has_result ? cli_bytes(runs_sent(&run->facts)) : (struct cli_text){"-"};
 }

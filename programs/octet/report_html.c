@@ -75,6 +75,9 @@ static void put_facts(FILE *out, const struct report_run *run) {
         ratio_text(run, note, sizeof note);
         put_fact(out, "Sent", report_bytes(run).text, note);
     }
+    if (facts->bytes_final > 0) {
+        put_fact(out, "At the end", cli_bytes(facts->bytes_final).text, RUNS_FINAL_NOTE);
+    }
     put_fact(out, "Samples/s",
              facts->samples_per_s > 0 ? cli_count(facts->samples_per_s).text : "-", "training");
     put_fact(out, "Time", facts->seconds > 0 ? cli_time(facts->seconds).text : "-",
@@ -137,9 +140,8 @@ static void put_summary(FILE *out, const struct report *report) {
           "model "
           "on the test set; least and most those of the nodes' own models. Consensus is the nodes' "
           "mean "
-          "squared distance from their average, relative to it. Of dense: bytes beside those of "
-          "plain "
-          "floats after every step.</p>\n</section>\n",
+          "squared distance from their average, relative to it. Sent is while training; of dense: "
+          "beside plain floats after every step.</p>\n</section>\n",
           out);
 }
 

@@ -105,6 +105,13 @@ static void put_curve(FILE *out, const struct report_run *run, const char *name,
     fputc('\n', out);
 }
 
+/* Rounds without training, where there were any. */
+static void put_final(FILE *out, const char *before, const struct report_run *run) {
+    if (run->facts.bytes_final > 0) {
+        fprintf(out, "%s%s " RUNS_FINAL_NOTE "\n", before, cli_bytes(run->facts.bytes_final).text);
+    }
+}
+
 static void put_curves(FILE *out, const struct report_run *run) {
     const int n = run->n_epochs;
     double *values = cli_alloc((size_t)(n > 0 ? n : 1) * sizeof *values);
@@ -161,6 +168,7 @@ void report_text(const struct report *report, FILE *out) {
         }
         fputc('\n', out);
         put_curves(out, run);
+        put_final(out, "  sent at the end  ", run);
     }
     fputs("\n--html FILE writes a page with charts, --md FILE, --csv FILE and --csv-nodes FILE the "
           "numbers.\n",
@@ -222,6 +230,7 @@ static void put_run(FILE *out, const struct report *report, const struct report_
         put_plain(out, report_option(run, "data"));
         fputc('\n', out);
     }
+    put_final(out, "- sent at the end: ", run);
     if (*run->difference) {
         fputs("- unlike the others: ", out);
         put_plain(out, run->difference);
@@ -263,7 +272,7 @@ void report_markdown(const struct report *report, FILE *out) {
     }
     fputs("\nAccuracy and loss are those of the average model on the test set; nodes, least and "
           "most those "
-          "of the nodes' own models.\n",
+          "of the nodes' own models. Sent is while training.\n",
           out);
     for (int r = 0; r < report->n_runs; r++) {
         put_run(out, report, &report->runs[r]);

@@ -23,15 +23,17 @@ enum {
     TRAIN_LOSS,
     CONSENSUS,
     SENT,
+    FINAL,
     SPEED,
     TIME,
     LABEL,
     N_ROWS
 };
 
-static const char *const row_names[N_ROWS] = {
-    "started",   "outcome",    "epochs",    "accuracy", "nodes: mean", "least", "most",
-    "test loss", "train loss", "consensus", "sent",     "samples/s",   "time",  "label"};
+static const char *const row_names[N_ROWS] = {"started",     "outcome",   "epochs", "accuracy",
+                                              "nodes: mean", "least",     "most",   "test loss",
+                                              "train loss",  "consensus", "sent",   "  at the end",
+                                              "samples/s",   "time",      "label"};
 
 #define SET(row, ...) snprintf(rows[row].cells[at], sizeof rows[row].cells[at], __VA_ARGS__)
 
@@ -46,7 +48,8 @@ static void set_rows(struct row *rows, int at, const struct oct_run *run) {
     SET(LOSS, "%s", cli_decimals(run->loss, 4).text);
     SET(TRAIN_LOSS, "%s", cli_decimals(run->train_loss, 4).text);
     SET(CONSENSUS, "%s", runs_number(run->consensus_distance).text);
-    SET(SENT, "%s", run->has_result ? cli_bytes(run->bytes_sent).text : "-");
+    SET(SENT, "%s", run->has_result ? cli_bytes(runs_sent(run)).text : "-");
+    SET(FINAL, "%s", run->bytes_final > 0 ? cli_bytes(run->bytes_final).text : "");
     SET(SPEED, "%s", run->has_result ? cli_count(run->samples_per_s).text : "-");
     SET(TIME, "%s", run->has_result ? cli_time(run->seconds).text : "-");
     SET(LABEL, "%s", run->label);

@@ -60,7 +60,7 @@ static double sort_key(int sort, const struct oct_run *run) {
                            -run->accuracy,
                            -run->accuracy_nodes,
                            run->loss,
-                           run->has_result ? (double)run->bytes_sent : (double)NAN,
+                           run->has_result ? (double)runs_sent(run) : (double)NAN,
                            run->seconds,
                            -run->samples_per_s,
                            run->consensus_distance};

@@ -12,6 +12,10 @@
 
 /* --- texts ---------------------------------------------------------------------------------- */
 
+uint64_t runs_sent(const struct oct_run *run) {
+    return run->bytes_sent > run->bytes_final ? run->bytes_sent - run->bytes_final : 0;
+}
+
 struct cli_text runs_date(int64_t seconds, const char *format, int is_utc) {
     struct cli_text out = {"-"};
     time_t when = (time_t)seconds;
@@ -230,7 +234,10 @@ static void print_result(const struct oct_run *run, const char *every) {
             snprintf(dense, sizeof dense, "over all edges; %s of plain floats%s",
                      cli_part(of_dense).text, cli_every_step(every));
         }
-        add_line(&table, "sent", cli_bytes(run->bytes_sent).text, dense);
+        add_line(&table, "sent", cli_bytes(runs_sent(run)).text, dense);
+        if (run->bytes_final > 0) {
+            add_line(&table, "  at the end", cli_bytes(run->bytes_final).text, RUNS_FINAL_NOTE);
+        }
         if (isfinite(run->gossip_share) && run->bytes_sent > 0) {
             add_line(&table, "gossip", cli_percent(run->gossip_share, 1).text,
                      "of the training time");

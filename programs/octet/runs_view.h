@@ -70,6 +70,13 @@ int runs_read_words(const struct cli *cli, struct oct_runs *runs, struct runs_li
 
 /* --- showing (runs_show.c, runs_compare.c) --------------------------------------------------- */
 
+/* Bytes sent while training, which is what octet train calls sent, too; final rounds
+ * (run->bytes_final) are told beside it. */
+uint64_t runs_sent(const struct oct_run *run);
+
+/* What is said of those. */
+#define RUNS_FINAL_NOTE "more, in uncompressed rounds without training"
+
 struct cli_text runs_date(int64_t seconds, const char *format, int is_utc);
 struct cli_text runs_percent(double value, int digits); /* "-" when it is not known */
 struct cli_text runs_number(double value);              /* 1.3e-05 */

@@ -35,6 +35,35 @@ with tempfile.TemporaryDirectory() as folder:
     contains(octet("report", "1", "--db", rare, "--html", "-").out, "1/2.00 of plain floats after every step", "report: rare messages")
     os.remove(rare)
 
+    # --- rounds without training ---------------------------------------------------------------
+    final = os.path.join(folder, "final.db")
+    train = ["train", *TINY, "--nodes", "4", "--epochs", "1", "--db", final]
+    first, second = octet(*train, "--final-gossip", "3"), octet(*train, "--compress", "none")
+    sent = [re.search(r"^sent +(\S+ \S+) ", done.out, re.M)[1] for done in (first, second)]
+    end = re.search(r"^  at the end +(\S+ \S+) ", first.out, re.M)[1]
+    note = "more, in uncompressed rounds without training"
+    for words, patterns in (([], [rf"\n +1 .* {sent[0]} ", rf"\n +2 .* {sent[1]} "]),
+                            (["--sort", "sent"], [r"\n +1 .*\n +2 "]),
+                            (["1"], [rf"\nsent +{sent[0]} +over all edges; 1/3\.\d\d of plain floats\n  at the end +{end} +{note}\n"]),
+                            (["1", "2"], [rf"\nsent +{sent[0]} +{sent[1]}\n  at the end +{end} *\n"])):
+        done = octet("runs", *words, "--db", final)
+        for pattern in patterns:
+            check(re.search(pattern, done.out), f"runs {' '.join(words)}, rounds without training: {pattern!r}", done)
+    lacks(octet("runs", "2", "--db", final).out, "at the end", "runs 2: a run without such rounds")
+    for words, patterns in ((["1"], [rf"\n +1 .* {sent[0]} +1/3\.\d\d ", rf"\n  sent at the end  {end} {note}\n"]),
+                            (["1", "--md", "-"], [rf"\| {sent[0]} \| 1/3\.\d\d \|", rf"\n- sent at the end: {end} {note}\n"]),
+                            (["1", "--html", "-"], [rf"<dt>Sent</dt><dd>{sent[0]}<small>1/3\.\d\d of plain floats<",
+                                                    rf"<dt>At the end</dt><dd>{end}<small>{note}<"]),
+                            (["1", "2", "--html", "-"], [rf">{sent[0]}</td><td class=\"number\">1/3\.\d\d<"])):
+        done = octet("report", *words, "--db", final)
+        for pattern in patterns:
+            check(re.search(pattern, done.out), f"report {' '.join(words)}, rounds without training: {pattern!r}", done)
+    if JSON:
+        record = octet_json("runs", "1", "--db", final)
+        check(record["bytes_sent"] > record["bytes_final"] > 0, "runs 1 --json: bytes_sent has those of bytes_final, too", record)
+        equal(sum(edge["bytes"] for edge in record["edges"]), record["bytes_sent"], "bytes of the edges, with those rounds")
+    os.remove(final)
+
     # --- epochs without a test -----------------------------------------------------------------
     some = os.path.join(folder, "some.db")
     run = ["train", *TINY, "--nodes", "2", "--epochs", "7", "--test-every", "3", "--db", some]
