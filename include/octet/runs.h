@@ -13,6 +13,8 @@
  *                                                       OCT_PHASE_EPOCH_END
  *     oct_runs_end(runs, run, "done", &result, trainer)
  *
+ * A reader opens the file with oct_runs_open_to_read, which leaves it as it is.
+ *
  * Where the trainer is given, its nodes, edges and classes are recorded too; not those of runs of
  * more than 1,024 nodes, nor the edges of graphs of more than 16,384.
  */
@@ -38,6 +40,11 @@ OCT_API int oct_runs_available(void);
  * version, IO when it cannot be opened, or is locked by another process for longer than ten
  * seconds. */
 OCT_API OCT_MUST_CHECK oct_status oct_runs_open(const char *path, struct oct_runs **out);
+/* Opens a file that is there, makes nothing and changes nothing: one of an older version is read from a
+ * copy in memory. (What a writer that was killed left half written is taken back, as by every reader.)
+ * NOT_FOUND for a file that is not there or has nothing in it yet; the rest as above. To write with
+ * these `runs` is INVALID. */
+OCT_API OCT_MUST_CHECK oct_status oct_runs_open_to_read(const char *path, struct oct_runs **out);
 OCT_API void oct_runs_close(struct oct_runs *runs);
 
 /* `trainer` may be NULL here and below. */

@@ -306,11 +306,14 @@ oct_status paper_cells_recall(struct paper_table *table, const struct cli *cli, 
     if (cli_database(cli->config, &database) && oct_runs_available() &&
         stat(database.path, &facts) == 0) {
         struct oct_runs *runs = NULL;
-        status = oct_runs_open(database.path, &runs);
+        status = oct_runs_open_to_read(database.path, &runs);
         if (status == OCT_OK && !again) { /* of cells that begin anew nothing is of interest */
             status = recall_runs(table, runs);
         }
         oct_runs_close(runs);
+        if (status == OCT_STATUS_NOT_FOUND) {
+            status = OCT_OK; /* it is empty: the first run makes the tables */
+        }
         if (status != OCT_OK && strcmp(oct_config_get(cli->config, "record"), "try") == 0) {
             status = OCT_OK; /* nothing is taken over; every run will say that it is not recorded */
         }

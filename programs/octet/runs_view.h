@@ -13,7 +13,7 @@
 
 #include "cli.h"
 
-/* Opens what --db means (cmd_runs.c); *runs stays NULL where there is nothing to open, which has been
+/* Opens what --db means, to read it (cmd_runs.c); *runs stays NULL where there is nothing to open, which has been
  * said. Returns the exit code. */
 int runs_open(const struct cli *cli, struct cli_database *database, struct oct_runs **runs);
 

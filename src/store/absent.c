@@ -26,6 +26,7 @@ void oct_runs_close(struct oct_runs *runs) {
     }
 
 ABSENT(oct_runs_open, (const char *path, struct oct_runs **out), ((void)path, (void)out))
+ABSENT(oct_runs_open_to_read, (const char *path, struct oct_runs **out), ((void)path, (void)out))
 ABSENT(oct_runs_begin,
        (struct oct_runs * runs, const struct oct_config *config, const struct oct_trainer *trainer,
         int64_t *run),

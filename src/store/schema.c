@@ -8,7 +8,8 @@
  * PRAGMA application_id says that a file is ours, PRAGMA user_version which of our versions it has.
  * Each version is a script that makes it out of the one before, and a new file goes through all of
  * them: it cannot come out otherwise than an old one that was brought up to date. They only add, so
- * a process of an older Octet that has the file open meanwhile can go on with it.
+ * a process of an older Octet that has the file open meanwhile can go on with it. Who only reads makes
+ * no tables: the scripts run on a copy in memory.
  *
  * docs/howto/runs.md has the columns, for people who ask the file themselves.
  */
@@ -19,7 +20,9 @@
 #include "base/folder.h"
 #include "store/store.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #define APPLICATION 0x4f637465 /* "Octe" */
 #define VERSION 2
@@ -209,8 +212,8 @@ static void configure(struct oct_runs *runs) {
     sqlite3_exec(db, "PRAGMA temp_store = MEMORY", NULL, NULL, NULL);
 }
 
-/* An archive of an older version in a place that cannot be written is read from a copy in memory,
- * which is brought up to date instead. */
+/* An archive of an older version that cannot be written, or is only to be read, is read from a copy in
+ * memory, which is brought up to date instead. */
 static oct_status copy_to_memory(struct oct_runs *runs) {
     sqlite3 *memory = NULL;
     int code = sqlite3_open_v2(":memory:", &memory, SQLITE_OPEN_READWRITE, NULL);
@@ -234,15 +237,20 @@ static oct_status copy_to_memory(struct oct_runs *runs) {
     return OCT_OK;
 }
 
-static oct_status connect(struct oct_runs *runs) {
-    int code =
-        sqlite3_open_v2(runs->path, &runs->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
+/* Also a reader opens it to be written, so that SQLite can take back what a writer left half done. */
+static oct_status connect(struct oct_runs *runs, int flags, int *version) {
+    int code = sqlite3_open_v2(runs->path, &runs->db, SQLITE_OPEN_READWRITE | flags, NULL);
     if (code != SQLITE_OK) {
         return oct__runs_refuse(runs, code);
     }
     configure(runs);
+    return look(runs, version);
+}
+
+static oct_status open_to_write(struct oct_runs *runs) {
     int version = 0;
-    OCT_TRY(look(runs, &version));
+    OCT_TRY(oct__folder_make_above(runs->path));
+    OCT_TRY(connect(runs, SQLITE_OPEN_CREATE, &version));
     if (version == VERSION) {
         return OCT_OK;
     }
@@ -254,21 +262,38 @@ static oct_status connect(struct oct_runs *runs) {
     return status;
 }
 
+static oct_status open_to_read(struct oct_runs *runs) {
+    int version = 0;
+    struct stat facts;
+    if (stat(runs->path, &facts) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
+        OCT_FAIL(NOT_FOUND, "%s: no such database of runs", oct__runs_shown(runs));
+    }
+    OCT_TRY(connect(runs, 0, &version));
+    if (version == 0) {
+        OCT_FAIL(NOT_FOUND, "%s: is empty, and no database of runs yet", oct__runs_shown(runs));
+    }
+    if (version < VERSION) {
+        OCT_TRY(copy_to_memory(runs));
+    }
+    runs->is_to_read = 1;
+    return OCT_OK;
+}
+
 int oct_runs_available(void) {
     return 1;
 }
 
-oct_status oct_runs_open(const char *path, struct oct_runs **out) {
+static oct_status open_with(oct_status (*how)(struct oct_runs *runs), const char *path,
+                            struct oct_runs **out) {
     if (!path || !path[0] || !out) {
         OCT_FAIL(INVALID, "opening a database of runs needs the path of its file");
     }
-    OCT_TRY(oct__folder_make_above(path));
     void *memory;
     OCT_TRY(oct__alloc(sizeof(struct oct_runs), "a database of runs", &memory));
     struct oct_runs *runs = memory;
     oct_status status = oct__alloc_text(path, "a path", &runs->path);
     if (status == OCT_OK) {
-        status = connect(runs);
+        status = how(runs);
     }
     if (status != OCT_OK) {
         oct_runs_close(runs);
@@ -276,6 +301,14 @@ oct_status oct_runs_open(const char *path, struct oct_runs **out) {
     }
     *out = runs;
     return OCT_OK;
+}
+
+oct_status oct_runs_open(const char *path, struct oct_runs **out) {
+    return open_with(open_to_write, path, out);
+}
+
+oct_status oct_runs_open_to_read(const char *path, struct oct_runs **out) {
+    return open_with(open_to_read, path, out);
 }
 
 void oct_runs_close(struct oct_runs *runs) {

@@ -171,6 +171,12 @@ oct_status oct__runs_script(struct oct_runs *runs, const char *sql) {
 }
 
 oct_status oct__runs_begin_write(struct oct_runs *runs) {
+    if (runs->is_to_read) {
+        OCT_FAIL(INVALID,
+                 "%s: the database of runs was opened to be read; oct_runs_open opens it to "
+                 "be written",
+                 oct__runs_shown(runs));
+    }
     if (runs->is_copy) {
         OCT_FAIL(IO,
                  "%s: the database of runs is of an older version and readonly, so nothing can be "

@@ -39,7 +39,8 @@
 struct oct_runs {
     sqlite3 *db;
     char *path;
-    int is_copy;   /* in memory, of a file of an older version that cannot be written */
+    int is_to_read; /* nothing is to be written */
+    int is_copy;   /* in memory, of a file of an older version that cannot or must not be written */
     int last_code; /* SQLite's, of the last failure */
     int patience_ms;
     int n_waiting; /* epochs that could not be written so far */

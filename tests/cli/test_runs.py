@@ -377,6 +377,34 @@ with tempfile.TemporaryDirectory() as folder:
         equal(octet("runs", *words, env=env).code, 2, f"runs {' '.join(words)}: exit")
     equal(octet("runs", "--db", "none", env=env).code, 2, "runs --db none: exit")
 
+    # --- who only reads makes nothing ----------------------------------------------------------
+    empty = os.path.join(folder, "empty", "octet", "runs.db")
+    os.makedirs(os.path.dirname(empty))
+    with open(empty, "w", encoding="utf-8"):
+        pass
+    for words in (["runs"], ["runs", "1"], ["runs", "1", "2"], ["report"], ["report", "1", "--html", "-"],
+                  ["runs", "delete", "1", "--yes"]):
+        done = octet(*words, "--db", empty)
+        equal((done.code, done.out), (1, ""), f"{' '.join(words)} of an empty file: exit and stdout", done)
+        contains(done.err, f"{empty}: is empty, and no database of runs yet; octet train --db {empty} makes it",
+                 f"{' '.join(words)} of an empty file")
+        equal(os.path.getsize(empty), 0, f"{' '.join(words)} of an empty file: its size")
+    done = octet("paper", "table2", "--rows", "1", "--scale", "short", "--dry-run", "--db", empty)
+    equal(done.code, 0, "paper --dry-run with an empty file: exit", done)
+    done = octet("runs", env=environment(XDG_STATE_HOME=os.path.join(folder, "empty")))
+    equal(done.code, 0, "runs, the usual file is empty: exit", done)
+    contains(done.out, "no runs are on record yet", "runs, the usual file is empty")
+    equal((os.path.getsize(empty), os.listdir(os.path.dirname(empty))), (0, ["runs.db"]), "the empty file is as it was")
+    done = octet("train", *RUN, "--quiet", "--db", empty)
+    equal(done.code, 0, "train --db with an empty file: exit", done)
+    contains(octet("runs", "--db", empty).out, "\n  1  ", "train --db with an empty file: a run")
+    with open(empty, "rb") as file:
+        content = file.read()
+    for words in (["runs"], ["report", "1", "--html", "-"], ["runs", "delete", "9", "--yes"]):
+        octet(*words, "--db", empty)
+        with open(empty, "rb") as file:
+            check(file.read() == content, f"{' '.join(words)}: the database is as it was")
+
     # --- databases that cannot be used ---------------------------------------------------------
     letter = os.path.join(folder, "letter")
     with open(letter, "w", encoding="utf-8") as file:

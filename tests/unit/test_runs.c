@@ -333,6 +333,44 @@ static void expect_refused(const char *name, oct_status expected, const char *pi
     assert_null(runs);
 }
 
+static void expect_nothing_to_read(const char *name, const char *piece) {
+    struct oct_runs *runs = NULL;
+    EXPECT_FAILURE(oct_runs_open_to_read(scratch_at(folder, name), &runs), OCT_STATUS_NOT_FOUND,
+                   piece);
+    assert_null(runs);
+}
+
+/* What is there is read, and stays as it is; what is not there is not made. */
+static void only_read(void **state) {
+    (void)state;
+    struct oct_runs *runs = open_runs("read.db");
+    struct oct_run run;
+    int64_t number = begin(runs, (const char *const[]){"seed", "3", NULL});
+    oct_runs_close(runs);
+    size_t n, n_after;
+    uint8_t *before = file_read(scratch_at(folder, "read.db"), &n);
+    EXPECT_OK(oct_runs_open_to_read(scratch_at(folder, "read.db"), &runs));
+    EXPECT_OK(oct_runs_find(runs, number, &run));
+    assert_string_equal(run.options, "--seed 3");
+    struct oct_config *config = config_of((const char *const[]){NULL});
+    EXPECT_FAILURE(oct_runs_begin(runs, config, NULL, &number), OCT_STATUS_INVALID, "to be read");
+    EXPECT_FAILURE(oct_runs_delete(runs, run.number), OCT_STATUS_INVALID, "to be read");
+    oct_config_destroy(config);
+    oct_runs_close(runs);
+    uint8_t *after = file_read(scratch_at(folder, "read.db"), &n_after);
+    assert_int_equal(n_after, n);
+    assert_memory_equal(after, before, n);
+    free(after);
+    free(before);
+
+    runs = NULL;
+    expect_nothing_to_read("not-there/runs.db", "no such database of runs");
+    expect_nothing_to_read("read.db/runs.db", "no such database of runs");
+    assert_int_not_equal(access(scratch_at(folder, "not-there"), F_OK), 0);
+    EXPECT_FAILURE(oct_runs_open_to_read("", &runs), OCT_STATUS_INVALID, "path");
+    EXPECT_FAILURE(oct_runs_open_to_read(folder, &runs), OCT_STATUS_IO, "cannot be used");
+}
+
 static void other_files(void **state) {
     (void)state;
     char text[2000];
@@ -387,8 +425,11 @@ static void other_files(void **state) {
     EXPECT_FAILURE(oct_runs_at(runs, 0, &run), OCT_STATUS_CORRUPT, "damaged");
     oct_runs_close(runs);
 
-    /* An empty file is a database that has nothing in it yet. */
+    /* An empty file is a database that has nothing in it yet: nothing to be read. */
     assert_int_equal(scratch_write(scratch_at(folder, "nothing.db"), "", 0), 0);
+    expect_nothing_to_read("nothing.db", "nothing.db: is empty, and no database of runs yet");
+    free(file_read(scratch_at(folder, "nothing.db"), &n));
+    assert_int_equal(n, 0);
     runs = open_runs("nothing.db");
     assert_int_equal(begin(runs, (const char *const[]){NULL}), 1);
     oct_runs_close(runs);
@@ -429,7 +470,9 @@ static void damaged_files(void **state) {
         }
         file_write(scratch_at(folder, "bad.db"), copy, length);
         free(copy);
-        oct_status status = oct_runs_open(scratch_at(folder, "bad.db"), &runs);
+        const char *path = scratch_at(folder, "bad.db");
+        oct_status status =
+            trial % 2 ? oct_runs_open(path, &runs) : oct_runs_open_to_read(path, &runs);
         for (int i = 0; status == OCT_OK && i < 20; i++) {
             struct oct_run run;
             struct oct_run_epoch epoch;
@@ -538,7 +581,8 @@ int main(void) {
         cmocka_unit_test(several_runs),  cmocka_unit_test(odd_numbers),
         cmocka_unit_test(nothing_given), cmocka_unit_test(writers_at_once),
         cmocka_unit_test(other_files),   cmocka_unit_test(damaged_files),
-        cmocka_unit_test(read_only),     cmocka_unit_test(no_memory),
+        cmocka_unit_test(read_only),     cmocka_unit_test(only_read),
+        cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
@@ -550,6 +594,8 @@ static void says_what_is_missing(void **state) {
     struct oct_runs *runs = NULL;
     assert_int_equal(oct_runs_available(), 0);
     EXPECT_FAILURE(oct_runs_open("runs.db", &runs), OCT_STATUS_UNSUPPORTED, "libsqlite3-dev");
+    EXPECT_FAILURE(oct_runs_open_to_read("runs.db", &runs), OCT_STATUS_UNSUPPORTED,
+                   "libsqlite3-dev");
     assert_null(runs);
 }
 

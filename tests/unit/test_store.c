@@ -157,6 +157,24 @@ static void version_1_is_brought_up_to_date(void **state) {
                   "INSERT INTO epochs (run, epoch, step) VALUES (2, 1, 10)");
 }
 
+/* Who only reads it has a copy that is; the file stays of version 1, to the byte. */
+static void version_1_is_read(void **state) {
+    (void)state;
+    sql("read.db", version_1);
+    size_t n, n_after;
+    uint8_t *before = file_read(scratch_at(folder, "read.db"), &n);
+    struct oct_runs *runs = NULL;
+    EXPECT_OK(oct_runs_open_to_read(scratch_at(folder, "read.db"), &runs));
+    expect_old_runs(runs);
+    EXPECT_FAILURE(oct_runs_delete(runs, 1), OCT_STATUS_INVALID, "to be read");
+    oct_runs_close(runs);
+    uint8_t *after = file_read(scratch_at(folder, "read.db"), &n_after);
+    assert_int_equal(n_after, n);
+    assert_memory_equal(after, before, n);
+    free(after);
+    free(before);
+}
+
 /* All or nothing: what cannot be brought up to date stays as it is. */
 static void version_1_that_cannot_be(void **state) {
     (void)state;
@@ -630,6 +648,7 @@ static int tear_down(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(version_1_is_brought_up_to_date),
+        cmocka_unit_test(version_1_is_read),
         cmocka_unit_test(version_1_that_cannot_be),
         cmocka_unit_test(version_1_where_nothing_may_be_written),
         cmocka_unit_test(a_real_run),
