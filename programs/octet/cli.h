@@ -441,7 +441,8 @@ struct cli_record {
 };
 
 /* Before training begins. A database that cannot be used is reported, and the exit code returned;
- * with --record try, and where there is no place for the default one, it costs a warning. */
+ * with --record try, and where there is no place for the default one and nobody set --record must, it
+ * costs a warning. */
 int cli_record_begin(struct cli_record *record, const struct cli *cli,
                      const struct oct_config *config, struct oct_trainer *trainer);
 

@@ -4,6 +4,7 @@
  * A record that is wanted and cannot be made is found out before training, not after: a database that
  * is locked, damaged or not ours stops the run, and --record try goes on without it. Only where there
  * is no place for the default one (a home that cannot be written) a warning is enough: nobody asked.
+ * Who sets --record must has.
  *
  * Once the run is under way it is worth more than its record. An epoch that cannot be written waits
  * in the library's memory and goes with the next one, or with the end. What is missing then is said
@@ -31,6 +32,23 @@ static void let_go(struct cli_record *record) {
     record->runs = NULL;
 }
 
+static int no_place(const struct cli *cli, const struct oct_config *config,
+                    const struct cli_database *database, int is_asked) {
+    static const char what[] =
+        "there is no place for a database of runs (neither XDG_STATE_HOME nor HOME says where)";
+    if (database->is_named) {
+        return strcmp(oct_config_get(config, "db"), "none") == 0
+                   ? CLI_DONE
+                   : cli_usage(cli, "--db: the path is too long");
+    }
+    if (is_asked) {
+        return cli_error(cli, CLI_FAILED, OCT_STATUS_IO,
+                         "%s; --db FILE names one, --record try trains without a record", what);
+    }
+    warn(what, "the run is not recorded; --db FILE names one");
+    return CLI_DONE;
+}
+
 int cli_record_begin(struct cli_record *record, const struct cli *cli,
                      const struct oct_config *config, struct oct_trainer *trainer) {
     memset(record, 0, sizeof *record);
@@ -38,19 +56,13 @@ int cli_record_begin(struct cli_record *record, const struct cli *cli,
     record->may_fail = strcmp(oct_config_get(config, "record"), "try") == 0;
     struct cli_database *database = &record->database;
     const int has_place = cli_database(config, database);
-    if (!database->is_named && !oct_runs_available()) {
+    const int is_asked =
+        database->is_named || (!record->may_fail && oct_config_is_set(config, "record"));
+    if (!is_asked && !oct_runs_available()) {
         return CLI_DONE; /* a build that never has one */
     }
     if (!has_place) {
-        if (database->is_named && strcmp(oct_config_get(config, "db"), "none") != 0) {
-            return cli_usage(cli, "--db: the path is too long");
-        }
-        if (!database->is_named) {
-            warn("there is no place for a database of runs (neither XDG_STATE_HOME nor HOME says "
-                 "where)",
-                 "the run is not recorded; --db FILE names one");
-        }
-        return CLI_DONE;
+        return no_place(cli, config, database, is_asked);
     }
     oct_status status = oct_runs_open(database->path, &record->runs);
     if (status == OCT_OK) {
@@ -62,8 +74,7 @@ int cli_record_begin(struct cli_record *record, const struct cli *cli,
     }
     let_go(record);
     record->number = 0;
-    if (record->may_fail ||
-        (!database->is_named && status == OCT_STATUS_IO && !is_there(database->path))) {
+    if (record->may_fail || (!is_asked && status == OCT_STATUS_IO && !is_there(database->path))) {
         warn(oct_last_error(), "the run is not recorded");
         return CLI_DONE;
     }
