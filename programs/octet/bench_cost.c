@@ -445,6 +445,5 @@ int bench_cost_draw(const struct cli *cli, const char *path, const struct bench_
         y = draw_quantity(svg, &quantities[q], rows, n_rows, unit, y) + ROW_GAP;
     }
     int error = svg_close(svg);
-    return error ? cli_error(cli, CLI_FAILED, OCT_STATUS_IO, "%s: %s", path, strerror(error))
-                 : CLI_DONE;
+    return cli_output_say(cli, path, error);
 }

@@ -472,6 +472,8 @@ struct cli_output {
 int cli_output_open(struct cli_output *output, const char *path);
 /* Puts it there; when `is_good` is 0, takes it away instead. 0, or errno. */
 int cli_output_close(struct cli_output *output, int is_good);
+/* Reports the error that one of them, or svg_close, has returned; returns the exit code. */
+int cli_output_say(const struct cli *cli, const char *path, int error);
 
 /* Whether it is "-". */
 int cli_is_stdout(const char *path); /* may be NULL */

@@ -306,8 +306,7 @@ static int draw(const struct cli *cli, const struct holdings *h, const char *pat
              cli_count((double)h->n_samples).text, cli_decimals(sum_up(h).distance.mean, 2).text);
     classes_draw(svg, &figure);
     int error = svg_close(svg);
-    return error ? cli_error(cli, CLI_FAILED, OCT_STATUS_IO, "%s: %s", path, strerror(error))
-                 : CLI_DONE;
+    return cli_output_say(cli, path, error);
 }
 
 /* --- the command ------------------------------------------------------------------------------ */

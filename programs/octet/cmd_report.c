@@ -4,7 +4,6 @@
 
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const char *const table_options[] = {"db", NULL};
 
@@ -140,9 +139,7 @@ static int write_file(const struct cli *cli, const struct form *form, const stru
     if (status != OCT_OK) {
         return cli_fail(cli, status);
     }
-    return error ? cli_error(cli, CLI_FAILED, OCT_STATUS_IO, "%s cannot be written: %s",
-                             cli_is_stdout(path) ? "stdout" : path, strerror(error))
-                 : CLI_DONE;
+    return cli_output_say(cli, path, error);
 }
 
 static int write_all(const struct cli *cli, const struct report *report, struct oct_runs *runs,

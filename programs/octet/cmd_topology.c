@@ -289,9 +289,7 @@ static int draw(const struct cli *cli, const struct view *view, const char *path
         svg_text(svg, "dim", 'm', origin.x + size / 2, origin.y + size + 18, "%s", caption);
     }
     int error = svg_close(svg);
-    return error ? cli_error(cli, CLI_FAILED, OCT_STATUS_IO, "%s cannot be written: %s", path,
-                             strerror(error))
-                 : CLI_DONE;
+    return cli_output_say(cli, path, error);
 }
 
 /* --- the command ---------------------------------------------------------------------------- */

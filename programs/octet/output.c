@@ -115,6 +115,12 @@ int cli_output_close(struct cli_output *output, int is_good) {
     return error;
 }
 
+int cli_output_say(const struct cli *cli, const char *path, int error) {
+    return error ? cli_error(cli, CLI_FAILED, OCT_STATUS_IO, "%s cannot be written: %s",
+                             cli_is_stdout(path) ? "stdout" : path, strerror(error))
+                 : CLI_DONE;
+}
+
 void cli_csv_text(FILE *out, const char *text) {
     if (!strpbrk(text, ",\"\r\n")) {
         fputs(text, out);

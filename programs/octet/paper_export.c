@@ -126,13 +126,6 @@ static void put_number(FILE *out, const char *format, double value) {
     }
 }
 
-/* A place that cannot be written to is reported; returns the exit code. */
-static int failed(const struct cli *cli, const char *path, int error) {
-    return error ? cli_error(cli, CLI_FAILED, OCT_STATUS_IO, "%s cannot be written: %s", path,
-                             strerror(error))
-                 : CLI_DONE;
-}
-
 static void put_csv_line(FILE *out, const struct paper_table *table, int r, int c, int s) {
     const struct paper_cell *cell = paper_cell_at(table, r, c, s);
     const struct paper_result *result = &cell->result;
@@ -163,7 +156,7 @@ static void put_csv_line(FILE *out, const struct paper_table *table, int r, int 
 
 int paper_write_csv(const struct paper_table *table, const struct cli *cli, const char *path) {
     struct cli_output output;
-    const int code = failed(cli, path, cli_output_open(&output, path));
+    const int code = cli_output_say(cli, path, cli_output_open(&output, path));
     FILE *out = output.file;
     if (code != CLI_DONE) {
         return code;
@@ -179,7 +172,7 @@ int paper_write_csv(const struct paper_table *table, const struct cli *cli, cons
                          i % table->n_seeds);
         }
     }
-    return failed(cli, path, cli_output_close(&output, 1));
+    return cli_output_say(cli, path, cli_output_close(&output, 1));
 }
 
 /* --- Markdown --------------------------------------------------------------------------------- */
@@ -255,7 +248,7 @@ static void put_md_row(FILE *out, const struct paper_table *table, int r) {
 
 int paper_write_md(const struct paper_table *table, const struct cli *cli, const char *path) {
     struct cli_output output;
-    const int code = failed(cli, path, cli_output_open(&output, path));
+    const int code = cli_output_say(cli, path, cli_output_open(&output, path));
     FILE *out = output.file;
     if (code != CLI_DONE) {
         return code;
@@ -283,5 +276,5 @@ int paper_write_md(const struct paper_table *table, const struct cli *cli, const
     if (*table->note) {
         fprintf(out, "\n%s\n", table->note);
     }
-    return failed(cli, path, cli_output_close(&output, 1));
+    return cli_output_say(cli, path, cli_output_close(&output, 1));
 }

@@ -28,8 +28,7 @@ static int page_open(struct page *page, const struct cli *cli, const char *path,
                      double height, const char *title) {
     int error = cli_output_open(&page->output, path);
     if (error) {
-        return cli_error(cli, CLI_FAILED, OCT_STATUS_IO, "%s cannot be written: %s", path,
-                         strerror(error));
+        return cli_output_say(cli, path, error);
     }
     page->svg = svg_begin_alone(page->output.file, width, height, title);
     svg_text(page->svg, "title", 's', 16, 30, "%s", title);
@@ -37,12 +36,9 @@ static int page_open(struct page *page, const struct cli *cli, const char *path,
 }
 
 static int page_close(struct page *page, const struct cli *cli) {
-    int error = svg_close(page->svg);
+    const int error = svg_close(page->svg);
     const int late = cli_output_close(&page->output, !error);
-    error = error ? error : late;
-    return error ? cli_error(cli, CLI_FAILED, OCT_STATUS_IO, "%s cannot be written: %s",
-                             page->output.path, strerror(error))
-                 : CLI_DONE;
+    return cli_output_say(cli, page->output.path, error ? error : late);
 }
 
 /* Figures have rows but no columns, and are not run. */

@@ -16,9 +16,9 @@
 
 struct svg {
     FILE *file;
-    int is_borrowed; /* the caller's: it stays open */
-    int is_inside;   /* of a page, which has the style sheet */
-    int error;       /* errno of the first failure */
+    struct cli_output output; /* of svg_open; otherwise the file is the caller's, and stays open */
+    int is_inside;            /* of a page, which has the style sheet */
+    int error;                /* errno of the first failure */
 };
 
 /* The ten series and the ground, which several rules share. */
@@ -181,19 +181,18 @@ static void put_head(struct svg *svg, double width, double height, const char *t
     put(svg, "</title>\n");
 }
 
-static struct svg *start(FILE *file, int is_borrowed, int is_inside) {
+static struct svg *start(FILE *file, int is_inside) {
     struct svg *svg = cli_alloc(sizeof *svg);
-    svg->file = file;
-    svg->is_borrowed = is_borrowed;
-    svg->is_inside = is_inside;
-    svg->error = 0;
+    *svg = (struct svg){.file = file, .is_inside = is_inside};
     note_error(svg);
     return svg;
 }
 
 struct svg *svg_open(const char *path, double width, double height, const char *title) {
-    errno = 0;
-    struct svg *svg = start(fopen(path, "w"), 0, 0);
+    struct cli_output output;
+    errno = cli_output_open(&output, path);
+    struct svg *svg = start(output.file, 0);
+    svg->output = output;
     put_head(svg, width, height, title);
     put(svg, "<style>\n%s</style>\n", style);
     svg_rect(svg, "paper", 0, 0, width, height);
@@ -202,7 +201,7 @@ struct svg *svg_open(const char *path, double width, double height, const char *
 
 struct svg *svg_begin(FILE *out, double width, double height, const char *title,
                       const char *description) {
-    struct svg *svg = start(out, 1, 1);
+    struct svg *svg = start(out, 1);
     put_head(svg, width, height, title);
     if (description && *description) {
         put(svg, "<desc>");
@@ -213,7 +212,7 @@ struct svg *svg_begin(FILE *out, double width, double height, const char *title,
 }
 
 struct svg *svg_begin_alone(FILE *out, double width, double height, const char *title) {
-    struct svg *svg = start(out, 1, 0);
+    struct svg *svg = start(out, 0);
     put_head(svg, width, height, title);
     put(svg, "<style>\n%s%s</style>\n", style, curve_style);
     svg_rect(svg, "paper", 0, 0, width, height);
@@ -226,13 +225,10 @@ void svg_style(FILE *out) {
 
 int svg_close(struct svg *svg) {
     put(svg, "</svg>\n");
-    errno = 0;
-    if (svg->file && !svg->is_borrowed && fclose(svg->file) != 0 && !svg->error) {
-        svg->error = errno ? errno : EIO;
-    }
-    int error = svg->error;
+    const int error = svg->error;
+    const int late = svg->output.file ? cli_output_close(&svg->output, !error) : 0;
     free(svg);
-    return error;
+    return error ? error : late;
 }
 
 void svg_text(struct svg *svg, const char *class_name, char anchor, double x, double y,

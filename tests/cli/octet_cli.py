@@ -9,6 +9,7 @@ import json
 import os
 import pty
 import re
+import resource
 import select
 import signal
 import struct
@@ -86,10 +87,29 @@ class Outcome:
         return f"exit {self.code}\nstdout: {self.out}\nstderr: {self.err}"
 
 
-def octet(*arguments, env=None, stdout=subprocess.PIPE):
+def octet(*arguments, env=None, stdout=subprocess.PIPE, room=None):
+    """Runs octet. `room`: its files end after so many bytes, as on a disk that runs full."""
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
     done = subprocess.run([OCTET, *arguments], stdin=subprocess.DEVNULL, stdout=stdout,
-                          stderr=subprocess.PIPE, env=env or environment(), timeout=PATIENCE_S)
+                          stderr=subprocess.PIPE, env=env or environment(), timeout=PATIENCE_S,
+                          preexec_fn=None if room is None else limit)
     return Outcome(done.returncode, (done.stdout or b"").decode(), done.stderr.decode())
+
+
+def keeps_older(what, path, *arguments):
+    """The command, which writes `path` as its last argument says, finds no room: the older file stays, alone."""
+    with open(path, "w", encoding="ascii") as file:
+        file.write("the older one")
+    for room in (0, 1000):
+        done = octet(*arguments, path, room=room)
+        equal(done.code, 1, f"{what}, room for {room} bytes: exit", done)
+        contains(done.err, f"{path} cannot be written: File too large", f"{what}, room for {room} bytes")
+        with open(path, encoding="utf-8") as file:
+            equal(file.read(), "the older one", f"{what}, room for {room} bytes")
+    equal(os.listdir(os.path.dirname(path)), [os.path.basename(path)], f"{what}: nothing beside it")
+    os.remove(path)
 
 
 def octet_json(*arguments, code=0, env=None):
