@@ -52,7 +52,7 @@ static const struct oct_option step_own[] = {
      .group = "Benchmark"},
     {.name = "svg",
      .placeholder = "FILE",
-     .summary = "draw the cost into FILE",
+     .summary = "draw the cost into FILE (-: stdout)",
      .group = "Benchmark"},
     {.name = NULL},
 };
@@ -294,8 +294,12 @@ static int bench_step(struct cli *cli) {
     if (cli_own(cli, "svg") && !cli_own(cli, "cost")) {
         return cli_usage(cli, "--svg draws what --cost finds; give --cost too");
     }
-    snprintf(list, sizeof list, "%s", cli_own(cli, "precision"));
-    int code = cli_precisions(cli, list, names, &n_names);
+    static const char *const files[] = {"svg", NULL};
+    int n_files, code = cli_output_check(cli, files, &n_files);
+    if (code == CLI_DONE) {
+        snprintf(list, sizeof list, "%s", cli_own(cli, "precision"));
+        code = cli_precisions(cli, list, names, &n_names);
+    }
     if (code != CLI_DONE) {
         return code;
     }
@@ -306,7 +310,7 @@ static int bench_step(struct cli *cli) {
     } else if (cli_own(cli, "svg")) {
         code = bench_cost_draw(cli, cli_own(cli, "svg"), rows, n_names);
     }
-    if (code == CLI_DONE) {
+    if (code == CLI_DONE && !cli_is_stdout(cli_own(cli, "svg"))) {
         code = cli->json ? print_json(cli, rows, n_names, n_nodes)
                          : print_text(cli, rows, n_names, n_nodes);
     }

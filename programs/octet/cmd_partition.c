@@ -319,6 +319,11 @@ static int show_partition(struct cli *cli) {
         .n_samples = strtoll(oct_config_get(cli->config, "samples"), NULL, 10),
         .seed = strtoull(oct_config_get(cli->config, "seed"), NULL, 10),
     };
+    static const char *const files[] = {"svg", NULL};
+    int n_files, code = cli_output_check(cli, files, &n_files);
+    if (code != CLI_DONE) {
+        return code;
+    }
     struct oct_dataset *dataset = NULL;
     struct oct_partition *partition = NULL;
     cli_progress_note("reading %s", data);
@@ -327,7 +332,6 @@ static int show_partition(struct cli *cli) {
         status = oct_partition_create(dataset, &options, &partition);
     }
     cli_progress_clear();
-    int code = CLI_DONE;
     if (status != OCT_OK) {
         code = cli_fail(cli, status);
     } else {
@@ -337,7 +341,7 @@ static int show_partition(struct cli *cli) {
         code = drawing ? draw(cli, &holdings, drawing) : CLI_DONE;
         if (code == CLI_DONE && cli->json) {
             code = print_json(cli, &holdings, drawing);
-        } else if (code == CLI_DONE) {
+        } else if (code == CLI_DONE && !cli_is_stdout(drawing)) {
             print_text(&holdings);
         }
         holdings_fini(&holdings);
@@ -352,7 +356,7 @@ static const char *const taken[] = {"data", "data-dir", "samples", "partition", 
 static const struct oct_option own[] = {
     {.name = "svg",
      .placeholder = "FILE",
-     .summary = "draw it: a circle for every node and class",
+     .summary = "draw it: a circle for every node and class (-: to stdout)",
      .group = "Output"},
     {.name = NULL},
 };

@@ -359,6 +359,11 @@ static int topology(struct cli *cli) {
         return drawing ? cli_usage(cli, "--svg needs a topology to draw: octet topology NAME")
                        : list(cli);
     }
+    static const char *const files[] = {"svg", NULL};
+    int n_files, code = cli_output_check(cli, files, &n_files);
+    if (code != CLI_DONE) {
+        return code;
+    }
     struct view view = {.name = cli->words[0]};
     oct_status status = oct_config_set(cli->config, "topology", view.name);
     if (status != OCT_OK) {
@@ -380,10 +385,10 @@ static int topology(struct cli *cli) {
     view.rule = view.info.has_own_weights             ? "its own"
                 : options.weights && *options.weights ? options.weights
                                                       : "out-degree";
-    int code = drawing ? draw(cli, &view, drawing) : CLI_DONE;
+    code = drawing ? draw(cli, &view, drawing) : CLI_DONE;
     if (code == CLI_DONE && cli->json) {
         code = print_json(&view, drawing);
-    } else if (code == CLI_DONE) {
+    } else if (code == CLI_DONE && !cli_is_stdout(drawing)) {
         print_summary(&view);
         print_nodes(&view);
     }
@@ -402,7 +407,7 @@ static const struct oct_option own[] = {
      .type = OCT_OPTION_INT,
      .least = 1,
      .most = 1000000000},
-    {.name = "svg", .placeholder = "FILE", .summary = "draw it", .group = "Output"},
+    {.name = "svg", .placeholder = "FILE", .summary = "draw it (-: to stdout)", .group = "Output"},
     {.name = NULL},
 };
 

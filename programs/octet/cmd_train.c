@@ -51,6 +51,11 @@ static const struct cli_example examples[] = {
  * folder must be writable; a device or a pipe is written to directly. */
 static int check_save(const struct cli *cli, const char *path) {
     struct stat existing;
+    if (cli_is_stdout(path)) {
+        return cli_usage(cli,
+                         "--save is '-', but a model is no text for stdout; name a file: --save "
+                         "model.safetensors");
+    }
     int exists = stat(path, &existing) == 0;
     if (exists && S_ISDIR(existing.st_mode)) {
         return cli_error(cli, CLI_FAILED, OCT_STATUS_IO, "--save: '%s' is a folder", path);

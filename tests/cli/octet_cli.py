@@ -98,6 +98,23 @@ def octet(*arguments, env=None, stdout=subprocess.PIPE, room=None):
     return Outcome(done.returncode, (done.stdout or b"").decode(), done.stderr.decode())
 
 
+def draws_on_stdout(what, *arguments):
+    """The command with --svg -: the drawing and nothing else, no file of that name, and no JSON beside it."""
+    done = octet(*arguments, "--svg", "-")
+    equal((done.code, done.out[:4], done.out[-7:], done.out.count("<svg")), (0, "<svg", "</svg>\n", 1),
+          f"{what} --svg -: a drawing alone", done)
+    check(not os.path.exists("-"), f"{what} --svg -: no file is called -")
+    if has_json():
+        done = octet(*arguments, "--svg", "-", "--json")
+        equal((done.code, "--svg - and --json cannot both go to stdout" in done.out), (2, True),
+              f"{what} --svg - --json: refused", done)
+    if os.path.exists("/dev/full"):
+        with open("/dev/full", "wb") as full:
+            done = octet(*arguments, "--svg", "-", stdout=full)
+        equal(done.code, 1, f"{what} --svg - > /dev/full: exit", done)
+        contains(done.err, "stdout cannot be written: No space left on device", f"{what} --svg - > /dev/full")
+
+
 def keeps_older(what, path, *arguments):
     """The command, which writes `path` as its last argument says, finds no room: the older file stays, alone."""
     with open(path, "w", encoding="ascii") as file:

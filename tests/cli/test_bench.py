@@ -5,7 +5,8 @@ import os
 import tempfile
 import xml.etree.ElementTree as ElementTree
 
-from octet_cli import TINY, check, contains, equal, finish, has_json, keeps_older, lacks, octet, octet_json
+from octet_cli import (TINY, check, contains, draws_on_stdout, equal, finish, has_json, keeps_older, lacks, octet,
+                       octet_json)
 
 QUICK = ["bench", "step", "--seconds", "0.05", "--batch", "4", "--nodes", "1", "--threads", "1", "--data", TINY[1]]
 
@@ -56,6 +57,7 @@ contains(done.err, "/no/such/folder/cost.svg", "bench step --svg to nowhere")
 
 with tempfile.TemporaryDirectory() as folder:
     path = os.path.join(folder, "cost.svg")
+    draws_on_stdout("bench step", *QUICK, "--cost", "--quiet")
     keeps_older("bench step --svg", path, *QUICK, "--cost", "--quiet", "--svg")
     done = octet(*QUICK, "--cost", "--svg", path, "--quiet")
     contains(done.out, path, "bench step --svg says where")

@@ -129,6 +129,10 @@ with tempfile.TemporaryDirectory() as folder:
         contains(done.err, says, " ".join(arguments[-4:]))
     check(not os.path.exists(small), "nothing was written")
 
+    done = octet("train", *TINY, "--epochs", "0", "--save", "-")
+    equal((done.code, done.out), (2, ""), "--save -: exit and stdout", done)
+    contains(done.err, "--save is '-', but a model is no text for stdout; name a file", "--save -")
+    check(not os.path.exists("-"), "--save -: no file is called -")
     done = octet("train", *TINY, "--epochs", "0", "--save", "/dev/full")
     equal(done.code, 1, "--save /dev/full: exit", done)
     contains(done.err, "/dev/full", "--save /dev/full names the file")

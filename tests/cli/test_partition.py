@@ -6,7 +6,7 @@ import re
 import tempfile
 import xml.etree.ElementTree
 
-from octet_cli import check, contains, equal, finish, has_json, keeps_older, lacks, octet, octet_json
+from octet_cli import check, contains, draws_on_stdout, equal, finish, has_json, keeps_older, lacks, octet, octet_json
 
 # 400 tiny images in 10 classes of 40.
 DATA = ["--data", "synthetic:samples=400,classes=10,size=4"]
@@ -140,6 +140,7 @@ with tempfile.TemporaryDirectory() as folder:
         contains(text, "prefers-color-scheme", "--svg: has colours for dark screens")
         lacks(text, "nan", "--svg")
         os.remove(path)
+    draws_on_stdout("partition", "partition", *DATA)
     keeps_older("partition --svg", path, "partition", *DATA, "--svg")
     if has_json():
         value = octet_json("partition", *DATA, "--nodes", "4", "--skew", "1", "--svg", path)

@@ -7,7 +7,7 @@ import re
 import tempfile
 import xml.dom.minidom
 
-from octet_cli import check, contains, equal, finish, has_json, keeps_older, lacks, octet, octet_json
+from octet_cli import check, contains, draws_on_stdout, equal, finish, has_json, keeps_older, lacks, octet, octet_json
 
 NAMES = ["directed-ring", "ring", "torus", "complete", "star", "chain", "exponential",
          "one-peer-exponential", "random-regular", "erdos-renyi", "base-k", "file"]
@@ -162,6 +162,7 @@ with tempfile.TemporaryDirectory() as scratch:
         done = octet("topology", "ring", "--svg", "/dev/full")
         equal(done.code, 1, "--svg on a full disk: exit", done)
         contains(done.err, "/dev/full cannot be written", "--svg on a full disk")
+    draws_on_stdout("topology", "topology", "ring")
     os.mkdir(os.path.join(scratch, "full"))
     keeps_older("topology --svg", os.path.join(scratch, "full", "drawing.svg"), "topology", "ring", "--svg")
 
