@@ -460,8 +460,10 @@ int cli_record_check(const struct cli_record *record, const struct cli *cli, int
 
 /* --- files (output.c) ------------------------------------------------------------------------ */
 
+enum { CLI_PLACE_BYTES = 4096 };
+
 /* A file that is complete or not there at all: it is written beside its place and then put there. "-"
- * is stdout; what is no regular file, such as a device or a link, is written to directly. */
+ * is stdout; what is no regular file, such as a device or a pipe, is written to directly. */
 struct cli_output {
     const char *path;
     FILE *file;
@@ -474,6 +476,10 @@ int cli_output_open(struct cli_output *output, const char *path);
 int cli_output_close(struct cli_output *output, int is_good);
 /* Reports the error that one of them, or svg_close, has returned; returns the exit code. */
 int cli_output_say(const struct cli *cli, const char *path, int error);
+
+/* Where it comes to lie: what its links lead to; and whether it is replaced as a whole, as files are
+ * but for the names of open ones (/dev/stdout). 0, or errno. The library does so with models. */
+int cli_output_place(const char *path, char place[CLI_PLACE_BYTES], int *is_whole);
 
 /* Whether it is "-". */
 int cli_is_stdout(const char *path); /* may be NULL */

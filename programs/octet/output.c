@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { MOST_LINKS = 40 }; /* as many as the kernel follows */
+
 /* What a new file's permissions would be, which mkstemp does not ask. */
 static mode_t usual_mode(void) {
     mode_t mask = umask(0);
@@ -44,8 +46,53 @@ int cli_output_check(const struct cli *cli, const char *const *options, int *n_f
     return CLI_DONE;
 }
 
-int cli_output_open(struct cli_output *output, const char *path) {
+/* The place that a link leads to: its text, which is seen from where it lies. 0, or errno. */
+static int follow_link(char place[CLI_PLACE_BYTES]) {
+    char text[CLI_PLACE_BYTES];
+    const ssize_t n = readlink(place, text, sizeof text);
+    if (n < 0) {
+        return errno;
+    }
+    const char *slash = strrchr(place, '/');
+    const size_t n_above = text[0] == '/' || !slash ? 0 : (size_t)(slash + 1 - place);
+    if (n_above + (size_t)n >= CLI_PLACE_BYTES) {
+        return ENAMETOOLONG;
+    }
+    memcpy(place + n_above, text, (size_t)n);
+    place[n_above + (size_t)n] = '\0';
+    return 0;
+}
+
+/* "/proc/self/fd/1": a link whose text may lead elsewhere, or nowhere. */
+static int is_open_file(const char *link) {
+    return strncmp(link, "/proc/", 6) == 0 || strncmp(link, "/dev/fd/", 8) == 0;
+}
+
+int cli_output_place(const char *path, char place[CLI_PLACE_BYTES], int *is_whole) {
     struct stat facts;
+    if (strlen(path) >= CLI_PLACE_BYTES) {
+        return ENAMETOOLONG;
+    }
+    strcpy(place, path);
+    *is_whole = stat(path, &facts) != 0 || S_ISREG(facts.st_mode);
+    for (int i = 0; *is_whole && lstat(place, &facts) == 0 && S_ISLNK(facts.st_mode); i++) {
+        if (is_open_file(place)) {
+            strcpy(place, path);
+            *is_whole = 0;
+            break;
+        }
+        const int error = i < MOST_LINKS ? follow_link(place) : ELOOP;
+        if (error) {
+            return error;
+        }
+    }
+    return 0;
+}
+
+int cli_output_open(struct cli_output *output, const char *path) {
+    char place[CLI_PLACE_BYTES];
+    struct stat facts;
+    int is_whole;
     memset(output, 0, sizeof *output);
     output->path = path;
     errno = 0;
@@ -53,17 +100,21 @@ int cli_output_open(struct cli_output *output, const char *path) {
         output->file = stdout;
         return 0;
     }
-    const int is_there = lstat(path, &facts) == 0;
-    if (is_there && !S_ISREG(facts.st_mode)) {
-        output->file = fopen(path, "w");
+    const int lost = cli_output_place(path, place, &is_whole);
+    if (lost) {
+        return lost;
+    }
+    if (!is_whole) {
+        output->file = fopen(place, "w");
         return output->file ? 0 : errno;
     }
-    if (is_there && access(path, W_OK) != 0) {
+    const int is_there = stat(place, &facts) == 0;
+    if (is_there && access(place, W_OK) != 0) {
         return errno; /* it could be replaced, but was not meant to be */
     }
-    const size_t bytes = strlen(path) + sizeof ".XXXXXX";
+    const size_t bytes = strlen(place) + sizeof ".XXXXXX";
     output->beside = cli_alloc(bytes);
-    snprintf(output->beside, bytes, "%s.XXXXXX", path);
+    snprintf(output->beside, bytes, "%s.XXXXXX", place);
     const int descriptor = mkstemp(output->beside);
     output->file = descriptor < 0 ? NULL : fdopen(descriptor, "w");
     if (!output->file) {

@@ -87,14 +87,18 @@ class Outcome:
         return f"exit {self.code}\nstdout: {self.out}\nstderr: {self.err}"
 
 
-def octet(*arguments, env=None, stdout=subprocess.PIPE, room=None):
-    """Runs octet. `room`: its files end after so many bytes, as on a disk that runs full."""
+def octet(*arguments, env=None, stdout=subprocess.PIPE, room=None, as_nobody=False):
+    """Runs octet. `room`: its files end after so many bytes, as on a disk that runs full. `as_nobody`: not as
+    root, who may write anywhere."""
     def limit():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+        if room is not None:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+        if as_nobody and os.geteuid() == 0:
+            os.setuid(65534)
     done = subprocess.run([OCTET, *arguments], stdin=subprocess.DEVNULL, stdout=stdout,
                           stderr=subprocess.PIPE, env=env or environment(), timeout=PATIENCE_S,
-                          preexec_fn=None if room is None else limit)
+                          preexec_fn=limit if room is not None or as_nobody else None)
     return Outcome(done.returncode, (done.stdout or b"").decode(), done.stderr.decode())
 
 

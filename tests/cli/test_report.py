@@ -170,6 +170,26 @@ with tempfile.TemporaryDirectory() as folder:
     check(re.search(r'<th scope="row">precision</th><td class="text">int8</td><td class="text">fp32</td>', text),
           "report 3 1 2 1: what differs")
 
+    # --- through a link: what it leads to is replaced as a whole, the link stays ----------------
+    led, link = os.path.join(folder, "target.html"), os.path.join(folder, "link.html")
+    with open(led, "w", encoding="ascii") as file:
+        file.write("the older one")
+    os.symlink("target.html", link)
+    done = octet("report", "1", "--db", db, "--html", link, env=env, room=1000)
+    equal(done.code, 1, "report --html LINK on a full disk: exit", done)
+    contains(done.err, f"{link} cannot be written: File too large", "report --html LINK on a full disk")
+    with open(led, encoding="utf-8") as file:
+        equal(file.read(), "the older one", "report --html LINK on a full disk")
+    for name in ("target.html", "new.html"):
+        os.remove(link)
+        os.symlink(name, link)
+        done = octet("report", "1", "--db", db, "--html", link, env=env)
+        equal((done.code, os.readlink(link)), (0, name), "report --html LINK leaves the link", done)
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            check_page(file.read(), f"report --html LINK, to {name}")
+        os.remove(os.path.join(folder, name))
+    os.remove(link)
+
     # --- Markdown, CSV, JSON, SVG --------------------------------------------------------------
     files = {name: os.path.join(folder, "out." + name) for name in ("md", "csv", "csv-nodes", "svg")}
     done = octet("report", "1", "2", "--db", db, *[word for name in files for word in ("--" + name, files[name])], env=env)
