@@ -113,7 +113,9 @@ OCT_API OCT_MUST_CHECK oct_status oct_trainer_result(struct oct_trainer *trainer
                                                      struct oct_result *out);
 
 /* Writes the average model (parameters, and statistics such as BatchNorm's) as a safetensors file,
- * all or nothing: into a file beside it first, then renamed. */
+ * all or nothing: into a file beside it first (PATH.partial, with a number where that is somebody's),
+ * then renamed. A link stays, what it leads to is replaced; a file that may not be written is
+ * refused. */
 OCT_API OCT_MUST_CHECK oct_status oct_trainer_save(struct oct_trainer *trainer, const char *path);
 
 /* How a model file holds weights. */

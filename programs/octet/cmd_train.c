@@ -47,31 +47,44 @@ static const struct cli_example examples[] = {
 
 /* --- before: what the command line asks for --------------------------------------------------- */
 
-/* A run of hours must not end with "no such directory". A file is replaced by a new one, so its
- * folder must be writable; a device or a pipe is written to directly. */
-static int check_save(const struct cli *cli, const char *path) {
-    struct stat existing;
-    if (cli_is_stdout(path)) {
-        return cli_usage(cli,
-                         "--save is '-', but a model is no text for stdout; name a file: --save "
-                         "model.safetensors");
+/* The model's file would be made in the folder of `place`. */
+static int check_save_folder(const struct cli *cli, char *place) {
+    char *slash = strrchr(place, '/');
+    const char *folder = slash == place ? "/" : slash ? place : ".";
+    if (slash) {
+        *slash = '\0';
     }
-    int exists = stat(path, &existing) == 0;
+    return access(folder, W_OK) == 0
+               ? CLI_DONE
+               : cli_error(cli, CLI_FAILED, OCT_STATUS_IO, "--save: cannot write into '%s': %s",
+                           folder, strerror(errno));
+}
+
+/* A run of hours must not end with "no such directory". A file is replaced by a new one, so both it
+ * and its folder must be writable; a device or a pipe is written to directly. */
+static int check_save(const struct cli *cli, const char *path) {
+    char place[CLI_PLACE_BYTES];
+    struct stat existing;
+    int is_whole;
+    if (cli_is_stdout(path)) {
+        return cli_usage(cli, "--save is '-', but a model is no text for stdout; name a file: "
+                              "--save model.safetensors");
+    }
+    const int error = cli_output_place(path, place, &is_whole);
+    if (error) {
+        return cli_error(cli, CLI_FAILED, OCT_STATUS_IO, "--save: '%s' leads nowhere: %s", path,
+                         strerror(error));
+    }
+    const int exists = stat(place, &existing) == 0;
     if (exists && S_ISDIR(existing.st_mode)) {
         return cli_error(cli, CLI_FAILED, OCT_STATUS_IO, "--save: '%s' is a folder", path);
     }
-    char place[4096] = ".";
-    const char *slash = strrchr(path, '/');
-    if (exists && !S_ISREG(existing.st_mode)) {
-        snprintf(place, sizeof place, "%s", path);
-    } else if (slash) {
-        snprintf(place, sizeof place, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    if (exists && access(place, W_OK) != 0) {
+        return cli_error(cli, CLI_FAILED, OCT_STATUS_IO,
+                         "--save: '%s' may not be written: %s; name another file", path,
+                         strerror(errno));
     }
-    if (access(place, W_OK) != 0) {
-        return cli_error(cli, CLI_FAILED, OCT_STATUS_IO, "--save: cannot write into '%s': %s",
-                         place, strerror(errno));
-    }
-    return CLI_DONE;
+    return is_whole ? check_save_folder(cli, place) : CLI_DONE;
 }
 
 /* Options from the run file and from the checkpoint. */

@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/crc32c.h"
 #include "base/little.h"
+#include "base/replace.h"
 #include "base/text.h"
 
 #define HEADER_MOST ((size_t)16 << 20)
@@ -103,51 +104,38 @@ static int put_tensors(const struct oct__row *row, int has_bytes, const float *v
     return 1;
 }
 
+/* 0, or errno. */
 static int write_all(FILE *file, const char *header, size_t n_header, const struct oct__row *row,
                      int has_bytes, const float *values) {
     uint8_t length[8];
     oct__put_little(length, n_header, 8);
+    errno = 0;
     if (fwrite(length, 1, 8, file) != 8 || fwrite(header, 1, n_header, file) != n_header ||
-        !put_tensors(row, has_bytes, values, file, NULL)) {
-        return 0;
+        !put_tensors(row, has_bytes, values, file, NULL) || fflush(file) != 0) {
+        return errno ? errno : EIO;
     }
     /* A pipe or a device cannot be synchronized, and need not be. */
-    return fflush(file) == 0 && (fsync(fileno(file)) == 0 || errno == EINVAL || errno == ENOTSUP);
+    return fsync(fileno(file)) == 0 || errno == EINVAL || errno == ENOTSUP ? 0 : errno;
 }
 
 static oct_status save(const char *path, const struct oct__row *row, int has_bytes,
                        const float *values, const char *metadata) {
     oct_status status = OCT_OK;
     struct oct__text header = {0};
-    char *beside = NULL;
-    void *memory;
-    FILE *file = NULL;
+    struct oct__replacement model;
     uint32_t sum = 0;
     (void)put_tensors(row, has_bytes, values, NULL, &sum);
     OCT_TRY_TO(out, make_header(row, has_bytes, sum, metadata, &header));
-    OCT_TRY_TO(out, oct__alloc(strlen(path) + 16, "file name", &memory));
-    beside = memory;
-    struct stat existing;
-    const int in_place = stat(path, &existing) == 0 && !S_ISREG(existing.st_mode);
-    snprintf(beside, strlen(path) + 16, "%s%s", path, in_place ? "" : ".partial");
-    file = fopen(beside, "wb");
-    if (!file) {
-        OCT_FAIL_TO(out, IO, "%s: cannot be written: %s", path, strerror(errno));
+    int error = oct__replacement_open(&model, path);
+    if (error) {
+        OCT_FAIL_TO(out, IO, "%s: cannot be written: %s", path, strerror(error));
     }
-    if (!write_all(file, header.at, header.n_bytes, row, has_bytes, values)) {
-        status = oct__fail(OCT_STATUS_IO, "%s: writing failed: %s", path, strerror(errno));
-    }
-    if (fclose(file) != 0 && status == OCT_OK) {
-        status = oct__fail(OCT_STATUS_IO, "%s: writing failed: %s", path, strerror(errno));
-    }
-    if (status == OCT_OK && !in_place && rename(beside, path) != 0) {
-        status = oct__fail(OCT_STATUS_IO, "%s: cannot be put in place: %s", path, strerror(errno));
-    }
-    if (status != OCT_OK && !in_place) {
-        remove(beside);
+    error = write_all(model.file, header.at, header.n_bytes, row, has_bytes, values);
+    const int late = oct__replacement_close(&model, !error);
+    if (error || late) {
+        OCT_FAIL_TO(out, IO, "%s: writing failed: %s", path, strerror(error ? error : late));
     }
 out:
-    oct__free(beside);
     oct__text_fini(&header);
     return status;
 }

@@ -103,6 +103,42 @@ with tempfile.TemporaryDirectory() as folder:
     equal(header["__metadata__"].get("crc32c"), crc32c(data), "--save: the checksum that other tools compute")
     equal(os.listdir(kept), ["model.safetensors"], "--save leaves one file")
 
+    # --- what is there already: another file beside it, a link, a file that may not be written -----
+    partial = path + ".partial"
+    with open(partial, "wb") as file:
+        file.write(b"somebody's own")
+    done = octet("train", *TINY, "--epochs", "0", "--save", path)
+    equal(done.code, 0, "--save beside NAME.partial: exit", done)
+    with open(partial, "rb") as file:
+        equal(file.read(), b"somebody's own", "--save leaves NAME.partial, which is somebody's own")
+    os.remove(partial)
+    with open(path, "rb") as file:
+        model = file.read()
+    target, link = os.path.join(kept, "target"), os.path.join(kept, "link")
+    with open(target, "wb") as file:
+        file.write(b"the older one")
+    os.symlink("target", link)
+    done = octet("train", *TINY, "--epochs", "0", "--db", "none", "--save", link, room=1000)
+    equal(done.code, 1, "--save LINK on a full disk: exit", done)
+    with open(target, "rb") as file:
+        equal(file.read(), b"the older one", "--save LINK on a full disk")
+    done = octet("train", *TINY, "--epochs", "0", "--save", link)
+    equal(done.code, 0, "--save LINK: exit", done)
+    equal(os.readlink(link), "target", "--save LINK leaves the link")
+    with open(target, "rb") as file:
+        check(file.read() == model, "--save LINK replaces what it leads to")
+    os.chmod(kept, 0o777)
+    os.chmod(folder, 0o755)
+    os.chmod(target, 0o444)
+    for name in (target, link):
+        done = octet("train", *TINY, "--save", name, "--db", "none", as_nobody=True)
+        equal(done.code, 1, f"--save over a read-only {os.path.basename(name)}: exit", done)
+        contains(done.err, f"--save: '{name}' may not be written: Permission denied", "--save over a read-only file")
+        check("epoch" not in done.err, "--save over a read-only file fails before training", done.err)
+    equal(sorted(os.listdir(kept)), ["link", "model.safetensors", "target"], "--save: nothing beside them")
+    os.remove(link)
+    os.remove(target)
+
     # --- as bytes: named weights, one tensor of the rest -----------------------------------------
     small = os.path.join(kept, "model.int8")
     done = octet("train", *TINY, "--epochs", "0", "--save", small, "--save-form", "int8")

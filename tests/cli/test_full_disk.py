@@ -129,14 +129,17 @@ with tempfile.TemporaryDirectory(dir=QUICK) as scratch:
     os.mkdir(start)
     with open(f"{start}/model.safetensors", "wb") as file:
         file.write(b"the older one")
+    with open(f"{start}/model.safetensors.partial", "wb") as file:
+        file.write(b"somebody's own")
 
     def judge_model(what, done, place, error, call):
         now = contents(place)
         if done.code == 1:
             named(what, done, error, "model.safetensors")
             check(now["model.safetensors"] == b"the older one", f"{what}: the older is as it was")
+        equal(now["model.safetensors.partial"], b"somebody's own", f"{what}: what was beside it")
         if not call.startswith("unlink"):
-            equal(sorted(now), ["model.safetensors"], f"{what}: nothing beside it")
+            equal(sorted(now), ["model.safetensors", "model.safetensors.partial"], f"{what}: nothing else beside it")
 
     for form in ("f32", "int8"):
         each_failure(scratch, f"model-{form}", start, ["train", *RUN, "--epochs", "0", "--db", "none", "--save",

@@ -3,7 +3,9 @@
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/crc32c.h"
@@ -172,6 +174,121 @@ static void save_replaces(void **state) {
     EXPECT_OK(oct__safetensors_save(path, row, values));
     EXPECT_OK(oct__safetensors_load(path, row, loaded));
     assert_memory_equal(loaded, values, row->n_elements * sizeof *values);
+}
+
+/* Of others, a file with the name that is written to stays as it is. */
+static void files_of_others_stay(void **state) {
+    (void)state;
+    char own[SCRATCH_PATH];
+    size_t n;
+    assert_non_null(scratch_make(own));
+    static const char *const theirs[] = {"model.partial", "model.partial-2"};
+    for (size_t i = 0; i < OCT_COUNT_OF(theirs); i++) {
+        assert_int_equal(scratch_write(scratch_at(own, theirs[i]), "theirs", 6), 0);
+        EXPECT_OK(oct__safetensors_save(scratch_at(own, "model"), row, values));
+        print_message("%zu of theirs, %d files\n", i + 1, scratch_count(own));
+        assert_int_equal(scratch_count(own), i + 2);
+        for (size_t j = 0; j <= i; j++) {
+            uint8_t *bytes = read_whole(scratch_at(own, theirs[j]), &n);
+            assert_string_equal((char *)bytes, "theirs");
+            free(bytes);
+        }
+    }
+    scratch_remove(own);
+}
+
+static void expect_link(const char *path, const char *target) {
+    char text[SCRATCH_PATH] = "";
+    assert_true(readlink(path, text, sizeof text - 1) > 0);
+    assert_string_equal(text, target);
+}
+
+/* What they lead to is replaced, keeping its permissions; the links stay. */
+static void links_are_followed(void **state) {
+    (void)state;
+    struct stat info;
+    const char *target = scratch_at(folder, "deep/target"), *far = scratch_at(folder, "far");
+    const char *near = scratch_at(folder, "near"), *loop = scratch_at(folder, "loop");
+    assert_int_equal(scratch_write(target, "older", 5), 0);
+    assert_int_equal(chmod(target, 0640), 0);
+    assert_int_equal(symlink(target, scratch_at(folder, "deep/hop")), 0);
+    assert_int_equal(symlink("deep/hop", far), 0);
+    EXPECT_OK(oct__safetensors_save(far, row, values));
+    expect_link(far, "deep/hop");
+    EXPECT_OK(oct__safetensors_load(target, row, loaded));
+    assert_memory_equal(loaded, values, row->n_elements * sizeof *values);
+    assert_int_equal(stat(target, &info), 0);
+    print_message("permissions %o\n", (unsigned)info.st_mode & 07777U);
+    assert_int_equal(info.st_mode & 07777, 0640);
+
+    assert_int_equal(symlink("deep/made", near), 0); /* which is not there yet */
+    EXPECT_OK(oct__safetensors_save(near, row, values));
+    expect_link(near, "deep/made");
+    EXPECT_OK(oct__safetensors_load(scratch_at(folder, "deep/made"), row, loaded));
+
+    assert_int_equal(symlink("loop", loop), 0);
+    EXPECT_FAILURE(oct__safetensors_save(loop, row, values), OCT_STATUS_IO,
+                   "loop: cannot be written: Too many levels of symbolic links");
+    expect_link(loop, "loop");
+    assert_int_equal(scratch_count(scratch_at(folder, "deep")), 3);
+}
+
+/* In a process that is not root, who may write anywhere: its exit code, 0 when the save was refused. */
+static int refused_to_nobody(const char *path) {
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        if (geteuid() == 0 && setuid(65534) != 0) {
+            _exit(3);
+        }
+        oct_status status = oct__safetensors_save(path, row, values);
+        _exit(status != OCT_STATUS_IO                                  ? 1
+              : strstr(oct_last_error(), "written: Permission denied") ? 0
+                                                                       : 2);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void read_only_files_stay(void **state) {
+    (void)state;
+    size_t n;
+    char own[SCRATCH_PATH];
+    assert_non_null(scratch_make(own));
+    assert_int_equal(chmod(own, 0777), 0); /* so that it could be replaced */
+    const char *path = scratch_at(own, "finished");
+    assert_int_equal(scratch_write(path, "finished", 8), 0);
+    assert_int_equal(chmod(path, 0444), 0);
+    assert_int_equal(refused_to_nobody(path), 0);
+    uint8_t *bytes = read_whole(path, &n);
+    assert_string_equal((char *)bytes, "finished");
+    free(bytes);
+    assert_int_equal(scratch_count(own), 1);
+    scratch_remove(own);
+}
+
+/* An open file has a name that is a link to no file. */
+static void open_files_are_written_to(void **state) {
+    (void)state;
+    char name[64];
+    const char *path = scratch_at(folder, "opened");
+    FILE *file = fopen(path, "wb+");
+    assert_non_null(file);
+    assert_int_equal(unlink(path), 0);
+    snprintf(name, sizeof name, "/dev/fd/%d", fileno(file));
+    struct stat before, after;
+    if (stat(name, &before) != 0) {
+        fclose(file);
+        skip();
+    }
+    EXPECT_OK(oct__safetensors_save(name, row, values));
+    assert_int_equal(fstat(fileno(file), &after), 0);
+    print_message("%s: %lld bytes\n", name, (long long)after.st_size);
+    assert_true(before.st_size == 0 && after.st_size > 0);
+    fclose(file);
 }
 
 /* Another tool may write tensors in any order, with blanks, and its own metadata. */
@@ -424,11 +541,20 @@ static void files_that_are_none(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),          cmocka_unit_test(the_file_itself),
-        cmocka_unit_test(save_replaces),       cmocka_unit_test(any_order),
-        cmocka_unit_test(every_truncation),    cmocka_unit_test(every_bit_of_the_header),
-        cmocka_unit_test(hostile_tensors),     cmocka_unit_test(hostile_headers),
-        cmocka_unit_test(checksums),           cmocka_unit_test(hostile_lengths),
+        cmocka_unit_test(round_trip),
+        cmocka_unit_test(the_file_itself),
+        cmocka_unit_test(save_replaces),
+        cmocka_unit_test(any_order),
+        cmocka_unit_test(files_of_others_stay),
+        cmocka_unit_test(links_are_followed),
+        cmocka_unit_test(read_only_files_stay),
+        cmocka_unit_test(open_files_are_written_to),
+        cmocka_unit_test(every_truncation),
+        cmocka_unit_test(every_bit_of_the_header),
+        cmocka_unit_test(hostile_tensors),
+        cmocka_unit_test(hostile_headers),
+        cmocka_unit_test(checksums),
+        cmocka_unit_test(hostile_lengths),
         cmocka_unit_test(files_that_are_none),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
