@@ -94,7 +94,8 @@ OCT_API OCT_MUST_CHECK oct_status oct_dataset_get(const char *name, const char *
                                                   void *context);
 
 /* Reads every file of `name` and compares checksums; a dataset of your own is named with its folder
- * ("npy:/srv/mine") and read in full. On success `path` (if not NULL) receives where the files are. */
+ * ("npy:/srv/mine") and read in full. What is wrong with either half is told together. On success
+ * `path` (if not NULL) receives where the files are. */
 OCT_API OCT_MUST_CHECK oct_status oct_dataset_verify(const char *name, const char *folder,
                                                      char *path, size_t path_bytes);
 

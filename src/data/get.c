@@ -48,27 +48,59 @@ static bool all_sums_known(const struct oct_dataset_kind *kind) {
     return true;
 }
 
+/* What messages of damage end with. */
+#define AGAIN "; get it again with: "
+
 /* A run may leave a damaged picture out; here that is what is looked for. */
-static oct_status check_skipped(const struct oct_dataset_kind *kind,
+static oct_status check_skipped(const struct oct_dataset_kind *kind, enum oct_split split,
                                 const struct oct_dataset *dataset) {
     if (dataset->n_skipped > 0) {
-        OCT_FAIL(CORRUPT, "%lld of its pictures are damaged: %s%s%s", (long long)dataset->n_skipped,
-                 dataset->skipped ? dataset->skipped : "",
-                 kind->remedy ? "; get it again with: " : "", kind->remedy ? kind->remedy : "");
+        OCT_FAIL(CORRUPT, "%lld of its %s pictures %s damaged: %s%s%s",
+                 (long long)dataset->n_skipped, split == OCT_SPLIT_TRAIN ? "training" : "test",
+                 dataset->n_skipped == 1 ? "is" : "are", dataset->skipped ? dataset->skipped : "",
+                 kind->remedy ? AGAIN : "", kind->remedy ? kind->remedy : "");
     }
     return OCT_OK;
 }
 
+static oct_status open_half(const struct oct_dataset_kind *kind, const char *options,
+                            const char *folder, enum oct_split split) {
+    struct oct_dataset *dataset;
+    OCT_TRY(kind->open(kind, options, folder, split, NULL, &dataset));
+    const oct_status status = check_skipped(kind, split, dataset);
+    oct_dataset_close(dataset);
+    return status;
+}
+
+/* Two sentences as one, in which both have room. What to do is said once, at the end. */
+static oct_status fail_both(oct_status status, char *first, const char *second) {
+    char *remedy = strstr(first, AGAIN);
+    const size_t n_second = strlen(second), n_half = OCT_DETAIL_BYTES / 2 - 2;
+    if (strcmp(first, second) == 0) {
+        return oct__fail(status, "%s", first); /* which is wrong with both */
+    }
+    if (remedy && strstr(second, remedy)) {
+        *remedy = '\0';
+    }
+    return oct__fail(status, "%.*s; %s", (int)(n_second < n_half ? 2 * n_half - n_second : n_half),
+                     first, second);
+}
+
+/* Also the test half when the training half is damaged: who mends a dataset wants to do so once. */
 static oct_status open_both(const struct oct_dataset_kind *kind, const char *options,
                             const char *folder) {
-    for (enum oct_split split = OCT_SPLIT_TRAIN; split <= OCT_SPLIT_TEST; split++) {
-        struct oct_dataset *dataset;
-        OCT_TRY(kind->open(kind, options, folder, split, NULL, &dataset));
-        const oct_status status = check_skipped(kind, dataset);
-        oct_dataset_close(dataset);
-        OCT_TRY(status);
+    char first[OCT_DETAIL_BYTES], second[OCT_DETAIL_BYTES];
+    const oct_status status = open_half(kind, options, folder, OCT_SPLIT_TRAIN);
+    oct__detail_take(first);
+    if (status == OCT_OK || status == OCT_STATUS_NO_MEMORY) {
+        return status == OCT_OK ? open_half(kind, options, folder, OCT_SPLIT_TEST) : status;
     }
-    return OCT_OK;
+    if (open_half(kind, options, folder, OCT_SPLIT_TEST) == OCT_OK) {
+        oct__detail_give(first);
+        return status;
+    }
+    oct__detail_take(second);
+    return fail_both(status, first, second);
 }
 
 oct_status oct__verify(const struct oct_dataset_kind *kind, const char *folder,

@@ -75,6 +75,11 @@ with tempfile.TemporaryDirectory() as folder:
     done = octet("data", "verify", "cifar10", "--data-dir", bad)
     equal(done.code, 1, "verify of a truncated dataset: exit", done)
     contains(done.out, "damaged", "verify of a truncated dataset")
+    said = " ".join(done.out.split())
+    for name in ("data_batch_1.bin: 3,073 bytes, expected 30,730,000: truncated; ",
+                 "test_batch.bin: 3,073 bytes, expected 30,730,000: truncated; get it again with"):
+        contains(said, name, "verify of a truncated dataset, both halves")
+    equal(said.count("get it again with"), 1, "verify of a truncated dataset: what to do, once")
     equal(octet("data", "verify", "--data-dir", bad).code, 1, "verify of all, one damaged: exit")
     equal(octet("data", "list", "cifar10", "--data-dir", bad).code, 0, "data list only tells: exit")
 

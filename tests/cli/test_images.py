@@ -93,6 +93,16 @@ with tempfile.TemporaryDirectory() as folder:
     equal(done.code, 2, "--strict=maybe: exit", done)
     contains(done.err, "expected one of: no, yes", "--strict=maybe")
 
+    # Verified, both halves in one report.
+    put(folder, "test/colour2/bad.png", whole[:70])
+    done = octet("data", "verify", data)
+    equal(done.code, 1, "data verify: exit", done)
+    said = " ".join(done.out.split())
+    for piece in ("12 of its training pictures are damaged: ", "train/colour1/bad00.png: not a whole PNG file",
+                  "; 1 of its test pictures is damaged: ", "test/colour2/bad.png: not a whole PNG file"):
+        contains(said, piece, "data verify")
+    os.remove(os.path.join(folder, "test/colour2/bad.png"))
+
     # Names that others gave their files do not reach the terminal's controls.
     put(folder, "train/colour1/\x1b[2J\u009b\r.png", whole[:70])
     for strict in ("no", "yes"):

@@ -252,6 +252,32 @@ static void damaged_files_are_left_out(void **state) {
     oct_dataset_close(dataset);
 }
 
+/* Both halves, and what to do once. */
+static void verifying_reads_both_halves(void **state) {
+    (void)state;
+    need_pictures();
+    put("train/a/1.jpg");
+    put("train/b/1.jpg");
+    put("val/a/1.jpg");
+    put("val/b/1.jpg");
+    EXPECT_OK(oct_dataset_verify(spec, NULL, NULL, 0));
+    put_half("val/b/bad.jpg");
+    EXPECT_FAILURE(oct_dataset_verify(spec, NULL, NULL, 0), OCT_STATUS_CORRUPT,
+                   "1 of its test pictures is damaged: ");
+    put_half("train/a/bad.jpg");
+    put_half("train/a/worse.jpg");
+    EXPECT_FAILURE(oct_dataset_verify(spec, NULL, NULL, 0), OCT_STATUS_CORRUPT,
+                   "2 of its training pictures are damaged: ");
+    print_message("%s\n", oct_last_error());
+    assert_non_null(strstr(oct_last_error(), "train/a/bad.jpg: not a whole "));
+    assert_non_null(strstr(oct_last_error(), "; 1 of its test pictures is damaged: "));
+    assert_non_null(strstr(oct_last_error(), "val/b/bad.jpg: not a whole "));
+    scratch_remove(scratch_at(folder, "train"));
+    EXPECT_FAILURE(oct_dataset_verify(spec, NULL, NULL, 0), OCT_STATUS_NOT_FOUND,
+                   "has no folder 'train'"); /* which concerns both, and is said once */
+    assert_null(strstr(strstr(oct_last_error(), "no folder 'train'") + 1, "no folder 'train'"));
+}
+
 static void a_class_cannot_be_all_damaged(void **state) {
     (void)state;
     need_pictures();
@@ -463,7 +489,7 @@ static void trees_come_out_of_archives(void **state) {
     expect_archive_refused(many, 4, "holds more than the 3 files");
     const struct member half[] = {
         {"train/a/1.jpg", '0', 1}, {"train/a/2.jpg", '0', 0}, {"val/a/3.jpg", '0', 0}};
-    expect_archive_refused(half, 3, "1 of its pictures are damaged: ");
+    expect_archive_refused(half, 3, "1 of its training pictures is damaged: ");
     assert_int_equal(access(scratch_at(folder, "small/val/a/1.jpg"), F_OK), 0);
     EXPECT_FAILURE(oct__get(&tree_kind, folder, folder, &how), OCT_STATUS_INVALID,
                    "is no archive, expected a .tar");
@@ -477,6 +503,7 @@ int main(void) {
         TEST(unreadable_files_are_refused),   TEST(damaged_files_are_left_out),
         TEST(a_class_cannot_be_all_damaged),  TEST(strict_runs_refuse_damage),
         TEST(imagenette_counts_its_files),    TEST(trees_come_out_of_archives),
+        TEST(verifying_reads_both_halves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
