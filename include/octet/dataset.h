@@ -49,7 +49,7 @@ typedef int oct_dataset_get_fn(void *context, int64_t index, uint8_t *image, int
 struct oct_dataset_custom {
     const char *name;
     int64_t n_samples;
-    int height, width, channels, n_classes;
+    int height, width, channels, n_classes; /* 2 classes or more */
     /* A pixel enters the network as (byte / 255 - mean) / deviation, channel by channel. All
      * deviations 0: both are measured from the samples. A run uses its training set's for its test
      * set too. */

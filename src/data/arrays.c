@@ -222,8 +222,13 @@ static oct_status read_images(struct part *part, int64_t pad, struct oct_dataset
     return read_end(&part->reader);
 }
 
-/* Labels of one half; `into` may be NULL. *n_classes grows. */
-static oct_status read_labels(struct part *part, uint16_t *into, int *n_classes) {
+/* The labels of both halves. */
+struct range {
+    int least, most;
+};
+
+/* Labels of one half; `into` may be NULL. The range grows. */
+static oct_status read_labels(struct part *part, uint16_t *into, struct range *range) {
     const struct oct__array *array = &part->array;
     uint8_t chunk[8192];
     size_t per_chunk = sizeof chunk / array->item_bytes;
@@ -245,13 +250,26 @@ static oct_status read_labels(struct part *part, uint16_t *into, int *n_classes)
                          (unsigned long long)done, (unsigned long long)(at + i * array->item_bytes),
                          OCT_ARRAY_CLASSES - 1);
             }
-            *n_classes = label >= *n_classes ? label + 1 : *n_classes;
+            range->least = label < range->least ? label : range->least;
+            range->most = label > range->most ? label : range->most;
             if (into) {
                 into[done] = label;
             }
         }
     }
     return read_end(&part->reader);
+}
+
+/* There is nothing to learn from one class. */
+static oct_status check_range(const struct parts *parts, const struct range *range) {
+    if (range->least == range->most) {
+        OCT_FAIL(
+            INVALID,
+            "%s: every label is %d, and so are those of the test half: one class, expected 2 or "
+            "more to tell apart",
+            oct__path_shown(parts->of[OCT_SPLIT_TRAIN][OCT_ARRAY_LABELS].reader.path), range->most);
+    }
+    return OCT_OK;
 }
 
 /* --- the dataset ------------------------------------------------------------------------------ */
@@ -275,7 +293,7 @@ oct_status oct__arrays_locate(const struct oct_dataset_kind *kind, const char *t
     return OCT_OK;
 }
 
-/* The table for the images, border included. */
+/* The table for the images, border included; how many classes there are, the labels say later. */
 static oct_status make_table(const char *name, const struct part *images, int64_t pad,
                              struct oct_dataset **out) {
     const struct oct__array *array = &images->array;
@@ -286,7 +304,7 @@ static oct_status make_table(const char *name, const struct part *images, int64_
                  (unsigned long long)array->dims[2]);
     }
     return oct__dataset_alloc_labels(name, (int64_t)array->dims[0], (int)(array->dims[1] + border),
-                                     (int)(array->dims[2] + border), (int)channels_of(array), 1,
+                                     (int)(array->dims[2] + border), (int)channels_of(array), 2,
                                      out);
 }
 
@@ -303,16 +321,17 @@ oct_status oct__arrays_open(const struct oct_dataset_kind *kind,
         parts.of[i / 2][i % 2].reader.fd = -1;
     }
     struct oct_dataset *dataset = NULL;
-    int n_classes = 0;
+    struct range range = {.least = OCT_ARRAY_CLASSES, .most = -1};
     oct_status status;
     OCT_TRY_TO(out, open_parts(form, &options, &parts));
     struct part *images = &parts.of[split][OCT_ARRAY_IMAGES];
     OCT_TRY_TO(out, make_table(kind->plugin.name, images, options.pad, &dataset));
     for (int half = 0; half < 2; half++) {
         uint16_t *into = half == (int)split ? dataset->labels : NULL;
-        OCT_TRY_TO(out, read_labels(&parts.of[half][OCT_ARRAY_LABELS], into, &n_classes));
+        OCT_TRY_TO(out, read_labels(&parts.of[half][OCT_ARRAY_LABELS], into, &range));
     }
-    dataset->n_classes = n_classes;
+    OCT_TRY_TO(out, check_range(&parts, &range));
+    dataset->n_classes = range.most + 1;
     OCT_TRY_TO(out, oct__dataset_hold(dataset, choice));
     OCT_TRY_TO(out, read_images(images, options.pad, dataset));
     *out = dataset;

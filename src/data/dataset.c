@@ -26,8 +26,9 @@ oct_status oct__dataset_alloc_labels(const char *name, int64_t n_samples, int he
                  "than 2 GiB",
                  name, height, width, channels, OCT_DATA_CHANNELS);
     }
-    if (n_classes < 1 || n_classes > UINT16_MAX + 1) {
-        OCT_FAIL(INVALID, "%s: %d classes, expected 1 to %d", name, n_classes, UINT16_MAX + 1);
+    if (n_classes < 2 || n_classes > UINT16_MAX + 1) {
+        OCT_FAIL(INVALID, "%s: %d class%s, expected 2 to %d, to tell apart", name, n_classes,
+                 n_classes == 1 ? "" : "es", UINT16_MAX + 1);
     }
     oct_status status;
     struct oct_dataset *dataset = NULL;

@@ -203,7 +203,7 @@ static oct_status list_classes(struct tree *tree, const struct oct__image_tree_f
     OCT_TRY(list(train, 1, &tree->classes));
     const size_t n = tree->classes.n_items;
     if (n < 1 || n > UINT16_MAX + 1) {
-        OCT_FAIL(SHAPE, "%s: %zu folders, expected one for each class, 1 to %d",
+        OCT_FAIL(SHAPE, "%s: %zu folders, expected one for each class, 2 to %d",
                  oct__path_shown(train), n, UINT16_MAX + 1);
     }
     for (size_t i = 0; form->folders && (i < n || form->folders[i]); i++) {
@@ -220,6 +220,18 @@ static oct_status list_classes(struct tree *tree, const struct oct__image_tree_f
     tree->class_names = memory;
     for (size_t i = 0; i < n; i++) {
         tree->class_names[i] = form->words ? form->words[i] : tree->classes.items[i];
+    }
+    return OCT_OK;
+}
+
+/* There is nothing to learn from one class. */
+static oct_status check_classes(const struct tree *tree, const struct oct__image_tree_form *form) {
+    if (tree->classes.n_items < 2) {
+        OCT_FAIL(
+            INVALID,
+            "%s: all pictures in %s are of one class, '%s'; expected a folder for each of 2 or "
+            "more to tell apart",
+            form->name, oct__path_shown(tree->half), tree->classes.items[0]);
     }
     return OCT_OK;
 }
@@ -376,7 +388,7 @@ static oct_status leave_out(struct tree *tree, struct oct_dataset *dataset) {
 }
 
 /* A class that has lost all its pictures is as wrong as one that never had any. */
-static oct_status check_classes(const struct tree *tree, const struct oct_dataset *dataset) {
+static oct_status check_whole(const struct tree *tree, const struct oct_dataset *dataset) {
     int64_t i = 0;
     for (size_t label = 0; label < tree->classes.n_items; label++) {
         const int64_t first = i;
@@ -420,6 +432,7 @@ static oct_status fill(struct tree *tree, const struct oct__image_tree_form *for
     OCT_TRY(find_half(form, split, tree->half));
     OCT_TRY(list_classes(tree, form));
     OCT_TRY(list_files(tree, form, split));
+    OCT_TRY(check_classes(tree, form));
     OCT_TRY(line_up(tree));
     oct__log(OCT_LOG_INFO, "%s: decoding all %zu pictures in %s once", form->name, tree->n_files,
              tree->half);
@@ -445,7 +458,7 @@ oct_status oct__image_tree_open(const struct oct__image_tree_form *form, enum oc
     memcpy(dataset->deviation, deviation, sizeof deviation);
     status = leave_out(tree, dataset);
     if (status == OCT_OK) {
-        status = check_classes(tree, dataset);
+        status = check_whole(tree, dataset);
     }
     if (status != OCT_OK) {
         oct_dataset_close(dataset);

@@ -118,6 +118,15 @@ with tempfile.TemporaryDirectory() as folder:
     equal(done.code, 1, "a class to test that is not trained: exit", done)
     contains(done.err, "has a class 'colour9' that the training half has not", "a class to test only")
 
+    # One class alone.
+    for half in ("train", "test"):
+        put(folder, f"alone/{half}/only/1.png", whole)
+    done = octet("train", "--data", f"folder:{folder}/alone,size=16", *NET)
+    equal(done.code, 2, "one class: exit", done)
+    contains(done.err, f"{folder}/alone/train are of one class, 'only'", "one class")
+    done = octet("data", "verify", f"folder:{folder}/alone,size=16")
+    equal((done.code, "unusable" in done.out), (1, True), "data verify of one class", done)
+
     # Imagenette is looked for in the data folder.
     done = octet("data", "verify", "imagenette", "--data-dir", folder)
     equal(done.code, 1, "data verify imagenette: exit", done)

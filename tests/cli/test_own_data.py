@@ -5,7 +5,7 @@ import os
 import struct
 import tempfile
 
-from octet_cli import check, contains, environment, equal, finish, has_json, octet, octet_json
+from octet_cli import check, contains, environment, equal, finish, has_json, lacks, octet, octet_json
 
 CLASSES, SIDE = 3, 8
 RUN = ["--nodes", "1", "--momentum", "local", "--epochs", "1", "--batch", "8", "--augment", "none",
@@ -116,6 +116,14 @@ with tempfile.TemporaryDirectory() as folder:
         done = octet("data", "verify", f"npy:{bad}")
         equal(done.code, 1, f"{what}: exit of verify", done)
         contains(done.out, state, f"{what}: verify")
+    for row in good:
+        npy(f"{bad}/{row[0]}", *(row[1:] if "images" in row[0] else ("<i8", (n,), bytes(8 * n))))
+    done = octet("train", "--data", f"npy:{bad}", *RUN)
+    equal(done.code, 2, "one class: exit", done)
+    contains(done.err, f"{bad}/train_labels.npy: every label is 0, and so are those of the test half", "one class")
+    lacks(done.err, "network", "one class: it is the dataset")
+    done = octet("data", "verify", f"npy:{bad}")
+    equal((done.code, "unusable" in done.out), (1, True), "data verify of one class", done)
     done = octet("train", "--data", f"npy:{bad}/all.npz", *RUN)
     check(done.code != 0 and "all.npz" in done.err, "an archive that is not there", done)
     with open(f"{bad}/all.npz", "wb") as file:

@@ -594,6 +594,33 @@ static void labels_out_of_range(void **state) {
     }
 }
 
+/* Both halves are of one class, whichever; one is enough when the other has a second. */
+static void labels_of_one_class(void **state) {
+    (void)state;
+    uint8_t bytes[MOST_BYTES];
+    struct oct_dataset *dataset = NULL;
+    for (int label = 0; label < 8; label += 7) {
+        char says[64];
+        write_npy(1, 0, "|u1", 0);
+        for (int split = 0; split < 2; split++) {
+            size_t n = npy_labels(bytes, 1, "|u1", 0, (enum oct_split)split);
+            memset(bytes + n - count_of((enum oct_split)split), label,
+                   (size_t)count_of((enum oct_split)split));
+            write_file(npy_names[split][1], bytes, n);
+            if (split == 0) {
+                EXPECT_OK(open_npy(OCT_SPLIT_TRAIN, &dataset));
+                oct_dataset_close(dataset);
+            }
+        }
+        snprintf(says, sizeof says, "train_labels.npy: every label is %d, and so are", label);
+        for (int split = 0; split < 2; split++) {
+            EXPECT_FAILURE(open_npy((enum oct_split)split, &dataset), OCT_STATUS_INVALID, says);
+        }
+        EXPECT_FAILURE(oct_dataset_verify(spec("npy", ""), NULL, NULL, 0), OCT_STATUS_INVALID,
+                       says);
+    }
+}
+
 /* More labels than are read at a time. */
 static void many_labels(void **state) {
     (void)state;
@@ -902,6 +929,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(npy_sizes_that_overflow, set_up, tear_down),
         cmocka_unit_test_setup_teardown(halves_that_do_not_fit, set_up, tear_down),
         cmocka_unit_test_setup_teardown(labels_out_of_range, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(labels_of_one_class, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_labels, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_regular_files, set_up, tear_down),
         cmocka_unit_test_setup_teardown(idx_names_and_types, set_up, tear_down),

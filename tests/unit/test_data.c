@@ -217,6 +217,9 @@ static void custom_dataset_refusals(void **state) {
     assert_fails(oct_dataset_create(&custom, &dataset), OCT_STATUS_INVALID, "deviation -1");
     custom.deviation[0] = NAN;
     assert_fails(oct_dataset_create(&custom, &dataset), OCT_STATUS_INVALID, "nan");
+    custom.n_classes = 1;
+    assert_fails(oct_dataset_create(&custom, &dataset), OCT_STATUS_INVALID,
+                 "1 class, expected 2 to 65536");
     custom.channels = 5;
     assert_fails(oct_dataset_create(&custom, &dataset), OCT_STATUS_INVALID, "1 to 4 channels");
     custom.get = NULL;

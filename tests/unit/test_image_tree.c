@@ -156,6 +156,7 @@ static void test_wins_over_val(void **state) {
     (void)state;
     need_pictures();
     put("train/a/1.jpg");
+    put("train/b/1.jpg");
     put("val/a/1.jpg");
     put("test/a/1.jpg");
     put("test/a/2.jpg");
@@ -171,6 +172,8 @@ static void what_is_missing_is_said(void **state) {
     expect_refused(OCT_SPLIT_TRAIN, OCT_STATUS_NOT_FOUND,
                    "has no folder 'train'; expected are train/CLASS/*.jpg and test/CLASS/*.jpg");
     put("train/a/1.jpg");
+    expect_refused(OCT_SPLIT_TRAIN, OCT_STATUS_INVALID,
+                   "are of one class, 'a'; expected a folder for each of 2 or more");
     expect_refused(OCT_SPLIT_TEST, OCT_STATUS_NOT_FOUND, "has no folder 'test'");
     put("val/b/1.jpg");
     expect_refused(OCT_SPLIT_TEST, OCT_STATUS_SHAPE,
@@ -214,6 +217,7 @@ static void unreadable_files_are_refused(void **state) {
     (void)state;
     need_pictures();
     put("train/a/1.jpg");
+    put("train/b/1.jpg");
     assert_int_equal(chmod(scratch_at(folder, "train/a/1.jpg"), 0), 0);
     if (access(scratch_at(folder, "train/a/1.jpg"), R_OK) == 0) {
         print_message("root reads everything\n");
@@ -408,7 +412,7 @@ static oct_status open_tree(const struct oct_dataset_kind *kind, const char *opt
     return oct__dataset_open_some(text, NULL, split, choice, out);
 }
 
-static const struct oct__data_tree tree = {{"train", "val"}, 3, locate};
+static const struct oct__data_tree tree = {{"train", "val"}, 4, locate};
 static const struct oct__data_source tree_sources[] = {
     {OCT_SOURCE_ARCHIVE, "http://localhost:9/none.tgz", NULL, NULL, 1 << 20},
     {OCT_SOURCE_FILES, NULL, NULL, NULL, 0}};
@@ -460,6 +464,7 @@ static void trees_come_out_of_archives(void **state) {
                                   {"top2/train/a/1.jpg", '0', 0},
                                   {"top2/README", '0', 0},
                                   {"top2/train/b/1.jpg", '0', 0},
+                                  {"top2/train/b/2.jpg", '0', 0},
                                   {"./top2/val/a/1.jpg", '0', 0},
                                   /* None of these is a file of the tree. */
                                   {"top2/train/a/.hidden.jpg", '0', 0},
@@ -470,26 +475,29 @@ static void trees_come_out_of_archives(void **state) {
                                   {"top2/train/a/b/c.jpg", '0', 0}};
     put_archive(good, OCT_COUNT_OF(good));
     EXPECT_OK(oct__get(&tree_kind, folder, scratch_at(folder, "it.tar"), &how));
-    /* it.tar, small, train with a, b and a file each, val with a and its file */
-    assert_int_equal(scratch_count(folder), 2 + 5 + 3);
+    /* it.tar, small, train with a, b and three files, val with a and its file */
+    assert_int_equal(scratch_count(folder), 2 + 6 + 3);
     assert_int_equal(access(scratch_at(folder, "small/val/a/1.jpg"), F_OK), 0);
     /* Again, over the older one, of which nothing stays. */
     put("small/train/a/older.jpg");
     EXPECT_OK(oct__get(&tree_kind, folder, scratch_at(folder, "it.tar"), &how));
-    assert_int_equal(scratch_count(folder), 2 + 5 + 3);
+    assert_int_equal(scratch_count(folder), 2 + 6 + 3);
     /* Refused, the older one stays. */
     expect_archive_refused(good, 4,
-                           "holds 2 files train/CLASS/NAME and val/CLASS/NAME, expected 3");
+                           "holds 2 files train/CLASS/NAME and val/CLASS/NAME, expected 4");
     const struct member twice[] = {{"train/a/1.jpg", '0', 0}, {"train/a/1.jpg", '0', 0}};
     expect_archive_refused(twice, 2, "holds train/a/1.jpg twice");
     const struct member many[] = {{"train/a/1.jpg", '0', 0},
                                   {"train/a/2.jpg", '0', 0},
-                                  {"train/a/3.jpg", '0', 0},
+                                  {"train/b/3.jpg", '0', 0},
+                                  {"val/a/3.jpg", '0', 0},
+                                  {"val/b/3.jpg", '0', 0}};
+    expect_archive_refused(many, 5, "holds more than the 4 files");
+    const struct member half[] = {{"train/a/1.jpg", '0', 1},
+                                  {"train/a/2.jpg", '0', 0},
+                                  {"train/b/2.jpg", '0', 0},
                                   {"val/a/3.jpg", '0', 0}};
-    expect_archive_refused(many, 4, "holds more than the 3 files");
-    const struct member half[] = {
-        {"train/a/1.jpg", '0', 1}, {"train/a/2.jpg", '0', 0}, {"val/a/3.jpg", '0', 0}};
-    expect_archive_refused(half, 3, "1 of its training pictures is damaged: ");
+    expect_archive_refused(half, 4, "1 of its training pictures is damaged: ");
     assert_int_equal(access(scratch_at(folder, "small/val/a/1.jpg"), F_OK), 0);
     EXPECT_FAILURE(oct__get(&tree_kind, folder, folder, &how), OCT_STATUS_INVALID,
                    "is no archive, expected a .tar");
