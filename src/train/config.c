@@ -311,9 +311,6 @@ static oct_status check_label(const char *value) {
         if (length == 0) {
             OCT_FAIL(INVALID, "label: byte 0x%02x is not UTF-8", (unsigned char)value[i]);
         }
-        if (code < 0x20 || oct__utf8_is_strange(code)) {
-            OCT_FAIL(INVALID, "label: character U+%04X has no place in a name", (unsigned)code);
-        }
     }
     return OCT_OK;
 }

@@ -43,8 +43,8 @@ def first_epoch(err):
 
 
 def outcomes(db):
-    """Of all runs on record, oldest first; None where the database was never made."""
-    if not os.path.exists(db):
+    """Of all runs on record, oldest first; None where the database was never made: it begins as an empty file."""
+    if not os.path.exists(db) or os.path.getsize(db) == 0:
         return None
     return [run["outcome"] for run in reversed(octet_json("runs", "--db", db)["runs"])]
 

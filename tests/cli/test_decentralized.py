@@ -106,7 +106,6 @@ with tempfile.TemporaryDirectory() as folder:
             (["--skew", "0,8"], 2, ["--skew is '0,8'"]),
             (["--skew", "nan"], 2, ["--skew is 'nan'"]),
             (["--skew", "0.5", "--partition", "dirichlet:1"], 2, ["--skew and --partition both", "keep one"]),
-            (["--label", "a\nb"], 2, ["--label: character U+000A"]),
             (["--label", b"bad\xff"], 2, ["--label: byte 0xff is not UTF-8"]),
             (["--skew"], 2, ["--skew needs a value, a number from 0 to 1"]),
             (["--partition", "skew:1.5"], 2, ["--partition", "'1.5'"]),
