@@ -100,8 +100,8 @@ OCT_API OCT_MUST_CHECK oct_status oct_config_locate(const struct oct_config *con
  * test_every, transport, data_dir. `checkpoint` becomes `folder` where it was set for that run and is not now. */
 OCT_API OCT_MUST_CHECK oct_status oct_config_resume(struct oct_config *config, const char *folder);
 
-/* The value as text (of an option that depends on others: what it comes to), valid until it is set
- * again; NULL when there is no such option. */
+/* The value as text (of an option that depends on others: what it comes to), valid until it becomes
+ * another; NULL when there is no such option. */
 OCT_API const char *oct_config_get(const struct oct_config *config, const char *name);
 
 /* How far a round of gossip moves: the option gamma, or where that is 0 what a run makes of it. 0

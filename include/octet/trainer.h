@@ -46,7 +46,9 @@ struct oct_progress {
 };
 
 /* Nonzero asks the trainer to stop: oct_trainer_run then returns CANCELLED after the current step,
- * and what was learned can still be evaluated and saved. */
+ * and what was learned can still be evaluated and saved. A callback may look at the run (nodes, edges,
+ * quantizers, a record) and save it; running, loading and asking for a result are refused there, and
+ * destroying is not possible. */
 typedef int oct_progress_fn(const struct oct_progress *progress, void *context);
 
 struct oct_hooks {

@@ -110,6 +110,9 @@ oct_status oct__graph_check(struct oct_graph *graph) {
         OCT_FAIL(SHAPE, "network: its output %s is %dx%dx%d; logits must be 1x1x%d", last->name,
                  last->h, last->w, last->c, graph->n_classes);
     }
+    if (graph->params.n_items == 0) {
+        OCT_FAIL(INVALID, "network: it has no parameters, so there is nothing to train");
+    }
     if (graph->is_int8) {
         declare_ranges(graph);
         if (graph->recipe.init == OCT_INIT_PAPER) {

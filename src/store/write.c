@@ -14,6 +14,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include <octet/octet.h>
@@ -67,6 +68,8 @@ static oct_status insert_gamma(struct oct_runs *runs, int64_t run,
                                const struct oct_config *config) {
     char text[32];
     snprintf(text, sizeof text, "%.6g", oct_config_gamma(config));
+    text[strcspn(text, ",")] =
+        text[strcspn(text, ",")] ? '.' : '\0'; /* whatever the locale writes */
     return oct__runs_execute(runs, NULL,
                              "UPDATE options SET value = ?, is_set = 0"
                              " WHERE run = ? AND name = 'gamma' AND value + 0 = 0",

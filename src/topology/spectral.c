@@ -173,6 +173,9 @@ static oct_status find_gap(const struct oct_topology *topology, double *out) {
 #endif
 
 oct_status oct_topology_spectral_gap(const struct oct_topology *topology, double *out) {
+    if (!topology || !out) {
+        OCT_FAIL(INVALID, "a spectral gap needs a topology and a place to be returned");
+    }
     if (topology->info.period == 0) {
         OCT_FAIL(UNSUPPORTED,
                  "topology '%.80s' never repeats, so there is no product over a period",

@@ -339,11 +339,44 @@ static oct_status store(struct oct_config *config, int row, const char *value, d
     return OCT_OK;
 }
 
+static void swap(void *a, void *b, size_t bytes) {
+    unsigned char held[sizeof(double) > sizeof(void *) ? sizeof(double) : sizeof(void *)];
+    memcpy(held, a, bytes);
+    memcpy(a, b, bytes);
+    memcpy(b, held, bytes);
+}
+
+static size_t field_bytes(int row) {
+    switch (rows[row].option.type) {
+    case OCT_OPTION_INT:
+        return sizeof(int64_t);
+    case OCT_OPTION_REAL:
+        return sizeof(double);
+    default:
+        return sizeof(const char *);
+    }
+}
+
+void oct__config_swap(struct oct_config *config, struct oct_config *from) {
+    for (int row = 0; row < OCT__OPTION_COUNT; row++) {
+        const size_t offset = rows[row].offset;
+        if (strcmp(config->text[row], from->text[row]) != 0) {
+            swap(&config->text[row], &from->text[row], sizeof(char *));
+            swap((char *)config + offset, (char *)from + offset, field_bytes(row));
+        }
+        swap(&config->place[row], &from->place[row], sizeof(char *));
+        swap(&config->is_set[row], &from->is_set[row], 1);
+    }
+}
+
 static int is_numeric(int row) {
     return rows[row].option.type == OCT_OPTION_INT || rows[row].option.type == OCT_OPTION_REAL;
 }
 
 oct_status oct_config_create(struct oct_config **out) {
+    if (!out) {
+        OCT_FAIL(INVALID, "oct_config_create: the place is NULL");
+    }
     table_ready();
     void *memory = NULL;
     OCT_TRY(oct__alloc(sizeof(struct oct_config), "a configuration", &memory));
@@ -438,6 +471,9 @@ oct_status oct__config_drop(struct oct_config *config, const struct oct_config *
 oct_status oct_config_recast(const struct oct_config *config, const char *precision,
                              struct oct_config **out) {
     struct oct_config *copy;
+    if (!out) {
+        OCT_FAIL(INVALID, "oct_config_recast: the place is NULL");
+    }
     OCT_TRY(oct_config_copy(config, &copy));
     oct_status status = oct_config_set(copy, "precision", precision);
     if (status == OCT_OK) {

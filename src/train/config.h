@@ -48,6 +48,10 @@ OCT_MUST_CHECK oct_status oct__config_check_precision(const struct oct_config *c
 OCT_MUST_CHECK oct_status oct__config_drop(struct oct_config *config,
                                            const struct oct_config *given);
 
+/* All options become those of `from`, which becomes what the others were; nothing can fail. What stays as
+ * it is keeps its text. */
+void oct__config_swap(struct oct_config *config, struct oct_config *from);
+
 /* Line `line` of `file` has set the option. What sets it anew forgets that. */
 OCT_MUST_CHECK oct_status oct__config_place(struct oct_config *config, int row, const char *file,
                                             size_t line);

@@ -150,10 +150,25 @@ void oct_trainer_destroy(struct oct_trainer *trainer) {
 
 /* --- running --------------------------------------------------------------------------------- */
 
+oct_status oct__trainer_rests(const struct oct_trainer *trainer, const char *what) {
+    if (trainer->group->is_running) {
+        OCT_FAIL(INVALID, "%s: not from a progress callback; wait until the run has returned",
+                 what);
+    }
+    return OCT_OK;
+}
+
+static void run_all(struct oct__group *group) {
+    group->is_running = 1;
+    oct__trainer_run_all(group);
+    group->is_running = 0;
+}
+
 oct_status oct_trainer_run(struct oct_trainer *trainer) {
     if (!trainer) {
         OCT_FAIL(INVALID, "running needs a trainer");
     }
+    OCT_TRY(oct__trainer_rests(trainer, "running"));
     if (trainer->group->n > 1) {
         OCT_FAIL(INVALID, "this run goes side by side with %d others: oct_trainers_run",
                  trainer->group->n - 1);
@@ -163,7 +178,7 @@ oct_status oct_trainer_run(struct oct_trainer *trainer) {
     oct__trainer_begin(trainer);
     oct__trainer_end(trainer, oct__ranks_count(trainer->ranks, &watches, 1));
     trainer->watches = watches > 0;
-    oct__trainer_run_all(trainer->group);
+    run_all(trainer->group);
     return oct__ranks_leave(trainer->ranks, oct__trainer_ending(trainer));
 }
 
@@ -185,6 +200,7 @@ oct_status oct_trainers_run(struct oct_trainer *const *trainers, int n,
         OCT_FAIL(INVALID, "these are not the %d trainers that were made together, in their order",
                  group->n);
     }
+    OCT_TRY(oct__trainer_rests(trainers[0], "running"));
     if (n == 1) {
         oct_status status = oct_trainer_run(trainers[0]);
         if (endings) {
@@ -197,7 +213,7 @@ oct_status oct_trainers_run(struct oct_trainer *const *trainers, int n,
     for (int i = 0; i < n; i++) {
         oct__trainer_begin(trainers[i]);
     }
-    oct__trainer_run_all(group);
+    run_all(group);
     int first = n;
     for (int i = n - 1; i >= 0; i--) {
         const struct oct_trainer *run = trainers[i];

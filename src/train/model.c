@@ -83,23 +83,15 @@ static void layout_of(const struct oct__row *row, char out[OCT_METADATA_BYTES]) 
 /* --- floats to bytes and back ----------------------------------------------------------------- */
 
 /* The weights of one scale, exactly as an engine quantizes them. */
-static oct_status pack_group(const struct oct__param *p, size_t n, const float *w, int8_t *q,
-                             float *scale, float *to) {
+static void pack_group(size_t n, const float *w, int8_t *q, float *scale, float *to) {
     const struct oct__kernels *k = oct__kernels();
     float peak = 0.0F;
-    for (size_t i = 0; i < n; i++) {
-        if (!isfinite(w[i])) {
-            OCT_FAIL(NOT_FINITE, "%s: an element is %g, which no byte stands for", p->name,
-                     (double)w[i]);
-        }
-    }
     k->absmax_f32(n, w, &peak);
     *scale = oct__symmetric_scale(peak);
     k->quantize_s8_f32(n, w, oct__symmetric_inverse(*scale), q);
     for (size_t i = 0; i < n; i++) {
         to[i] = q[i];
     }
-    return OCT_OK;
 }
 
 static oct_status pack(const struct oct__row *row, const float *values, int by_channel,
@@ -113,8 +105,7 @@ static oct_status pack(const struct oct__row *row, const float *values, int by_c
     void *bytes;
     OCT_TRY(oct__alloc(most, "weights as bytes", &bytes));
     const struct oct__param *weight = packed->row.items + 1;
-    oct_status status = OCT_OK;
-    for (size_t i = 0; i < row->n_items && status == OCT_OK; i++) {
+    for (size_t i = 0; i < row->n_items; i++) {
         const struct oct__param *p = &row->items[i];
         const float *from = values + p->offset;
         if (!is_weight(p)) {
@@ -123,14 +114,13 @@ static oct_status pack(const struct oct__row *row, const float *values, int by_c
             continue;
         }
         const size_t n_scales = scales_of(p, by_channel), n = p->count / n_scales;
-        for (size_t s = 0; s < n_scales && status == OCT_OK; s++) {
-            status = pack_group(p, n, from + s * n, bytes, scale++,
-                                packed->values + weight->offset + s * n);
+        for (size_t s = 0; s < n_scales; s++) {
+            pack_group(n, from + s * n, bytes, scale++, packed->values + weight->offset + s * n);
         }
         weight++;
     }
     oct__free(bytes);
-    return status;
+    return OCT_OK;
 }
 
 /* The largest magnitude that has this scale: 127 times it, or the float beside that which the
@@ -190,8 +180,23 @@ static oct_status unpack(const char *name, const struct packed *packed, int by_c
 
 /* --- files ------------------------------------------------------------------------------------ */
 
+/* A model with a NaN is none: it would be found out wherever it is used. */
+static oct_status check_finite(const char *path, const struct oct__row *row, const float *values) {
+    for (size_t i = 0; i < row->n_items; i++) {
+        const struct oct__param *p = &row->items[i];
+        for (size_t k = p->offset; k < p->offset + p->count; k++) {
+            if (!isfinite(values[k])) {
+                OCT_FAIL(NOT_FINITE, "%s: %s has an element that is %g", path, p->name,
+                         fabs((double)values[k]));
+            }
+        }
+    }
+    return OCT_OK;
+}
+
 oct_status oct__model_save(const char *path, enum oct_model_form form, int by_channel,
                            const struct oct__row *row, const float *values) {
+    OCT_TRY(check_finite(path, row, values));
     if (form == OCT_MODEL_F32) {
         return oct__safetensors_save(path, row, values);
     }
@@ -257,5 +262,5 @@ oct_status oct__model_load(const char *path, const struct oct__row *row, float *
     OCT_TRY(oct__safetensors_read(path, &bytes, &n_bytes));
     oct_status status = oct__model_parse(path, bytes, n_bytes, row, values);
     oct__free(bytes);
-    return status;
+    return status == OCT_OK ? check_finite(path, row, values) : status;
 }

@@ -137,6 +137,7 @@ oct_status oct_trainer_result(struct oct_trainer *trainer, struct oct_result *ou
     if (!trainer || !out) {
         OCT_FAIL(INVALID, "a result needs a trainer and a place to be returned");
     }
+    OCT_TRY(oct__trainer_rests(trainer, "a result"));
     oct__ranks_enter(trainer->ranks);
     oct_progress_fn *progress = trainer->hooks.progress;
     trainer->hooks.progress = NULL; /* it may still ask to stop */
@@ -286,6 +287,7 @@ oct_status oct_trainer_load(struct oct_trainer *trainer, const char *path) {
     if (!trainer || !path) {
         OCT_FAIL(INVALID, "loading needs a trainer and a file name");
     }
+    OCT_TRY(oct__trainer_rests(trainer, "loading"));
     struct whole whole = {.values = NULL};
     oct__ranks_enter(trainer->ranks);
     oct_status status = whole_init(&trainer->graph, &whole);

@@ -84,9 +84,7 @@ oct_status oct_config_resume(struct oct_config *config, const char *folder) {
     }
     oct__manifest_close(manifest);
     if (status == OCT_OK) { /* all or nothing */
-        struct oct_config before = *config;
-        *config = *copy;
-        *copy = before;
+        oct__config_swap(config, copy);
     }
     oct_config_destroy(copy);
     return status;

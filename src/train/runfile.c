@@ -326,9 +326,7 @@ oct_status oct__runfile_parse(const char *name, const void *bytes, size_t n_byte
     if (oct_config_is_set(config, "precision")) {
         OCT_TRY_TO(out, oct__config_drop(reader.merged, config));
     }
-    struct oct_config before = *config; /* all or nothing: from here on nothing can fail */
-    *config = *reader.merged;
-    *reader.merged = before;
+    oct__config_swap(config, reader.merged); /* all or nothing */
 out:
     if (reader.has_event) {
         yaml_event_delete(&reader.event);

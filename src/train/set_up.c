@@ -487,6 +487,7 @@ static oct_status compare(struct oct_trainer *trainer) {
  * too. */
 oct_status oct__trainer_set_up(struct oct_trainer *trainer, const struct oct_config *given) {
     trainer->ranks = oct__ranks_alone();
+    trainer->test_loss = trainer->test_accuracy = trainer->distance = NAN; /* not tested yet */
     OCT_TRY(oct_config_copy(given, &trainer->config));
     oct_status status = complete(trainer);
     char detail[OCT_DETAIL_BYTES];

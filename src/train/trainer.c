@@ -484,7 +484,9 @@ static oct_status keep(struct oct_trainer *run) {
     OCT_TRY(oct__exchange_count(run->exchange));
     OCT_TRY(oct__together_sync(run));
     const double began = oct__seconds();
+    run->is_behind = 1;
     OCT_TRY(oct__trainer_keep(run, run->config->checkpoint));
+    run->is_behind = 0;
     const double taken = oct__seconds() - began;
     run->checkpoint_seconds += taken;
     run->group->kept_seconds += taken;
@@ -543,5 +545,10 @@ void oct__trainer_run_all(struct oct__group *group) {
         count_seconds(group);
         keep_all(group);
         count_seconds(group);
+    }
+    for (EACH(run, group)) { /* all is done but what failed at the end of an earlier call */
+        if (run->is_behind) {
+            oct__trainer_end(run, keep(run));
+        }
     }
 }

@@ -42,6 +42,7 @@ struct oct__group {
     struct oct_trainer **runs; /* [n], NULL where one is not made yet */
     int n, n_held;             /* of them not given back by their owner */
     struct oct__engine *engine;
+    int is_running;               /* and a progress callback may be asking for more */
     struct oct__crew *crew;       /* NULL: a run by itself has its cohort's own */
     double kept_at, kept_seconds; /* when checkpoints were last finished, and how long they took */
 };
@@ -60,6 +61,7 @@ struct oct_trainer {
     int is_torn;                   /* a step has failed half-way, so none can follow it */
     struct oct_hooks hooks;
     struct oct_config *config; /* its own copy */
+    int is_behind;             /* the checkpoint that was last due could not be written */
     int key;                   /* of its folder of checkpoints; 0: none */
     struct oct_dataset *owned_train, *owned_test;
     const struct oct_dataset *train, *test;
@@ -125,6 +127,9 @@ OCT_MUST_CHECK oct_status oct__trainer_step(struct oct_trainer *trainer);
 
 /* All runs of a group that can, to the last epoch: how each has ended is in its `status`. */
 void oct__trainer_run_all(struct oct__group *group);
+
+/* INVALID from a progress callback, where a run is in the middle of things. */
+OCT_MUST_CHECK oct_status oct__trainer_rests(const struct oct_trainer *trainer, const char *what);
 
 /* It goes on, unless it cannot: a failure between two steps, with a checkpoint say, is forgiven, one in
  * the middle of a step is not. */

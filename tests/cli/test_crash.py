@@ -43,8 +43,10 @@ def first_epoch(err):
 
 
 def outcomes(db):
-    """Of all runs on record, oldest first; None where the database was never made: it begins as an empty file."""
-    if not os.path.exists(db) or os.path.getsize(db) == 0:
+    """Of all runs on record, oldest first; None where the database was never made, or not yet to its end."""
+    if not os.path.exists(db):
+        return None
+    if "is empty, and no database of runs yet" in octet("runs", "--db", db).err:
         return None
     return [run["outcome"] for run in reversed(octet_json("runs", "--db", db)["runs"])]
 

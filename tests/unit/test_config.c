@@ -363,6 +363,26 @@ static void copies(void **state) {
     oct_config_destroy(config);
 }
 
+/* A text stays where it is while others change, whoever changes them. */
+static void texts_stay(void **state) {
+    (void)state;
+    struct oct_config *config = fresh();
+    expect_set(config, "label", "mine");
+    const char *label = oct_config_get(config, "label"), *model = oct_config_get(config, "model");
+    oct_status status = oct_config_parse(config, "run.yaml", "lr: 0.5\nnodes: 3\n", 17);
+    if (status != OCT_STATUS_UNSUPPORTED) {
+        assert_int_equal(status, OCT_OK);
+        assert_int_equal(config->nodes, 3);
+        assert_true(config->lr == 0.5);
+    }
+    assert_ptr_equal(oct_config_get(config, "label"), label);
+    assert_ptr_equal(oct_config_get(config, "model"), model);
+    assert_string_equal(label, "mine");
+    assert_ptr_equal(config->label, label);
+    oct_config_destroy(config);
+    assert_int_equal(oct_config_create(NULL), OCT_STATUS_INVALID);
+}
+
 /* In another precision: what means nothing there is as if it had never been given. */
 static void recasts(void **state) {
     (void)state;
@@ -427,6 +447,7 @@ static void recasts(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies),
+        cmocka_unit_test(texts_stay),
         cmocka_unit_test(recasts),
         cmocka_unit_test(any_thread_may_be_first),
         cmocka_unit_test(table_rows_are_complete),

@@ -368,6 +368,15 @@ static void dropout_rates(void **state) {
     }
 }
 
+static void no_parameters(void **state) {
+    (void)state;
+    struct oct_graph pool;
+    EXPECT_OK(oct__graph_init(&pool, 8, 8, 3, 3, oct__norm_at(0)));
+    oct_graph_output(&pool, oct_graph_global_pool(&pool, "pool", oct_graph_input(&pool)));
+    EXPECT_FAILURE(oct__graph_check(&pool), OCT_STATUS_INVALID, "it has no parameters");
+    oct__graph_fini(&pool);
+}
+
 static void no_output(void **state) {
     (void)state;
     oct_graph_global_pool(&g, "pool", oct_graph_input(&g));
@@ -449,6 +458,7 @@ int main(void) {
         ON_A_GRAPH(linear_to_nothing),
         cmocka_unit_test(dropout_rates),
         ON_A_GRAPH(no_output),
+        ON_A_GRAPH(no_parameters),
         ON_A_GRAPH(nothing_at_all),
         ON_A_GRAPH(unknown_output),
         ON_A_GRAPH(output_with_a_map),

@@ -3,6 +3,7 @@
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "engine/grid.h"
@@ -400,15 +401,22 @@ static void every_length(void **state) {
     free(bytes);
 }
 
-static void weights_that_no_byte_stands_for(void **state) {
+/* Neither written, in any form, nor taken. */
+static void numbers_that_are_none(void **state) {
     (void)state;
     static const float odd[] = {NAN, INFINITY, -INFINITY};
     const char *path = folder_file(&folder, "model");
     for (size_t i = 0; i < OCT_COUNT_OF(odd); i++) {
         values[7] = odd[i];
-        EXPECT_FAILURE(oct__model_save(path, OCT_MODEL_INT8, 0, row, values), OCT_STATUS_NOT_FINITE,
-                       "conv.weight: an element is");
+        for (int form = OCT_MODEL_F32; form <= OCT_MODEL_INT8; form++) {
+            EXPECT_FAILURE(oct__model_save(path, (enum oct_model_form)form, 0, row, values),
+                           OCT_STATUS_NOT_FINITE, "conv.weight has an element that is");
+        }
         assert_int_equal(folder_count(&folder), 0);
+        EXPECT_OK(oct__safetensors_save(path, row, values));
+        EXPECT_FAILURE(oct__model_load(path, row, values), OCT_STATUS_NOT_FINITE,
+                       "conv.weight has an element that is");
+        assert_int_equal(unlink(path), 0);
     }
 }
 
@@ -447,7 +455,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(altered_checksums, set_up, tear_down),
         cmocka_unit_test_setup_teardown(impossible_scales, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_length, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(weights_that_no_byte_stands_for, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(numbers_that_are_none, set_up, tear_down),
         cmocka_unit_test_setup_teardown(failing_memory, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
  */
 #include <math.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <octet/octet.h>
 
@@ -341,6 +342,77 @@ static void save_and_load(void **state) {
         oct_trainer_destroy(trainer);
         scratch_remove(folder);
     }
+}
+
+/* What a progress callback may and may not ask for. */
+struct visitor {
+    struct oct_trainer *trainer;
+    char path[SCRATCH_PATH + 32];
+    int n_visits;
+};
+
+static int visit(const struct oct_progress *p, void *context) {
+    struct visitor *visitor = context;
+    struct oct_result result;
+    if (visitor->n_visits++ == 0) {
+        assert_true(isnan(p->test_loss) && isnan(p->test_accuracy) && isnan(p->consensus_distance));
+    }
+    EXPECT_FAILURE(oct_trainer_run(visitor->trainer), OCT_STATUS_INVALID, "not from a progress");
+    EXPECT_FAILURE(oct_trainers_run(&visitor->trainer, 1, NULL), OCT_STATUS_INVALID,
+                   "not from a progress");
+    EXPECT_FAILURE(oct_trainer_result(visitor->trainer, &result), OCT_STATUS_INVALID,
+                   "not from a progress");
+    EXPECT_FAILURE(oct_trainer_load(visitor->trainer, visitor->path), OCT_STATUS_INVALID,
+                   "not from a progress");
+    if (p->phase == OCT_PHASE_EPOCH_END) {
+        EXPECT_OK(oct_trainer_save(visitor->trainer, visitor->path));
+    }
+    return 0;
+}
+
+static void a_callback_looks_on(void **state) {
+    (void)state;
+    char folder[SCRATCH_PATH];
+    struct visitor visitor = {.n_visits = 0};
+    const struct oct_hooks hooks = {.progress = visit, .progress_context = &visitor};
+    struct oct_result alone, visited;
+    assert_non_null(scratch_make(folder));
+    snprintf(visitor.path, sizeof visitor.path, "%s", scratch_at(folder, "model"));
+    struct oct_trainer *trainer = create(configure("nodes", "2", NULL), NULL);
+    EXPECT_OK(oct_trainer_run(trainer));
+    EXPECT_OK(oct_trainer_result(trainer, &alone));
+    oct_trainer_destroy(trainer);
+    visitor.trainer = create(configure("nodes", "2", NULL), &hooks);
+    EXPECT_OK(oct_trainer_run(visitor.trainer));
+    EXPECT_OK(oct_trainer_result(visitor.trainer, &visited));
+    assert_string_equal(visited.model_sha256, alone.model_sha256);
+    assert_true(visited.loss == alone.loss && visited.accuracy_nodes == alone.accuracy_nodes);
+    EXPECT_OK(oct_trainer_load(visitor.trainer, visitor.path)); /* the last epoch's */
+    EXPECT_OK(oct_trainer_result(visitor.trainer, &visited));
+    assert_string_equal(visited.model_sha256, alone.model_sha256);
+    oct_trainer_destroy(visitor.trainer);
+    scratch_remove(folder);
+}
+
+/* A checkpoint that could not be written is still owed. */
+static void the_last_checkpoint_is_owed(void **state) {
+    (void)state;
+    char folder[SCRATCH_PATH], kept[SCRATCH_PATH + 32];
+    struct oct_config *config;
+    assert_non_null(scratch_make(folder));
+    snprintf(kept, sizeof kept, "%s", scratch_at(folder, "kept"));
+    struct oct_trainer *trainer = create(configure("checkpoint", kept, "every", "100", NULL), NULL);
+    scratch_remove(kept);
+    assert_int_equal(scratch_write(kept, "in the way", 10), 0);
+    EXPECT_FAILURE(oct_trainer_run(trainer), OCT_STATUS_IO, "kept");
+    EXPECT_FAILURE(oct_trainer_run(trainer), OCT_STATUS_IO, "kept");
+    assert_int_equal(unlink(kept), 0);
+    EXPECT_OK(oct_trainer_run(trainer));
+    EXPECT_OK(oct_config_create(&config));
+    EXPECT_OK(oct_config_resume(config, kept));
+    oct_config_destroy(config);
+    oct_trainer_destroy(trainer);
+    scratch_remove(folder);
 }
 
 static float *row_of(struct oct_trainer *trainer, int home) {
@@ -693,6 +765,8 @@ int main(void) {
         cmocka_unit_test(batch_larger_than_the_data),
         cmocka_unit_test(fewer_samples),
         cmocka_unit_test(save_and_load),
+        cmocka_unit_test(a_callback_looks_on),
+        cmocka_unit_test(the_last_checkpoint_is_owed),
         cmocka_unit_test(slow_momentum),
         cmocka_unit_test(slow_momentum_and_the_rate),
         cmocka_unit_test(several_nodes),
