@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -112,7 +113,12 @@ int oct__folder_remove(const char *path) {
     return lstat(path, &facts) == 0 ? -1 : 0;
 }
 
-#define LOCK "/.lock"
+#define LOCK_BYTES (PATH_BYTES + 8)
+
+/* Its file that is locked; 0: the path is too long. */
+static int lock_of(const char *path, char file[LOCK_BYTES]) {
+    return strlen(path) < PATH_BYTES && snprintf(file, LOCK_BYTES, "%s/.lock", path) > 0;
+}
 
 /* Whether the open file is still the one of that name: who had it before removes it. */
 static int is_still(int fd, const char *path) {
@@ -129,14 +135,11 @@ static long holder(int fd) {
 
 oct_status oct__folder_take(const char *path, int *key) {
     enum { TRIES = 100 };
-    char file[PATH_BYTES + sizeof LOCK];
-    const size_t length = strlen(path);
+    char file[LOCK_BYTES];
     *key = 0;
-    if (length >= PATH_BYTES) {
+    if (!lock_of(path, file)) {
         OCT_FAIL(INVALID, "'%s' cannot be a folder: its path is too long", shown(path));
     }
-    memcpy(file, path, length);
-    memcpy(file + length, LOCK, sizeof LOCK);
     for (int i = 0; i < TRIES; i++) {
         struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
         const int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
@@ -164,11 +167,8 @@ oct_status oct__folder_take(const char *path, int *key) {
 }
 
 void oct__folder_leave(const char *path, int key) {
-    char file[PATH_BYTES + sizeof LOCK];
-    const size_t length = strlen(path);
-    if (key > 0 && length < PATH_BYTES) {
-        memcpy(file, path, length);
-        memcpy(file + length, LOCK, sizeof LOCK);
+    char file[LOCK_BYTES];
+    if (key > 0 && lock_of(path, file)) {
         (void)unlink(file);
         close(key - 1);
     }

@@ -295,7 +295,7 @@ oct_status oct_trainer_load(struct oct_trainer *trainer, const char *path) {
         status = oct__model_load(path, &whole.row, whole.values);
     }
     status = oct__ranks_agree(trainer->ranks, status);
-    if (status == OCT_OK) {
+    if (status == OCT_OK && whole.values) {
         status = oct__ranks_agree(trainer->ranks, take(trainer, &whole));
     }
     whole_fini(&whole);
