@@ -55,6 +55,7 @@
  *     status.h    what functions return, and the sentence behind a failure
  *     config.h    options by name: everything `octet train --help` lists; run files
  *     trainer.h   create, run, evaluate, save; progress, cancelling; several runs side by side
+ *     model.h     a saved model put to use: images in, logits out  examples/use_model.c
  *     dataset.h   known datasets, and your own by a callback       examples/own_data.c
  *     graph.h     your own network, layer by layer                 examples/own_model.c
  *     topology.h  who talks to whom: graphs, their weights, how fast they agree
@@ -86,6 +87,7 @@
 #include <octet/export.h>
 #include <octet/graph.h>
 #include <octet/log.h>
+#include <octet/model.h>
 #include <octet/partition.h>
 #include <octet/plugin.h>
 #include <octet/ranks.h>

@@ -68,10 +68,10 @@ struct cli_command {
     int (*run)(struct cli *cli); /* returns the exit code */
 };
 
-extern const struct cli_command cli_train, cli_bench_step, cli_bench_kernels, cli_bench_codec,
-    cli_bench_infer, cli_bench_gradients, cli_data_list, cli_data_get, cli_data_verify,
-    cli_partition, cli_topology_command, cli_runs, cli_runs_delete, cli_report_command, cli_paper,
-    cli_info, cli_help, cli_version;
+extern const struct cli_command cli_train, cli_test, cli_bench_step, cli_bench_kernels,
+    cli_bench_codec, cli_bench_infer, cli_bench_gradients, cli_data_list, cli_data_get,
+    cli_data_verify, cli_partition, cli_topology_command, cli_runs, cli_runs_delete,
+    cli_report_command, cli_paper, cli_info, cli_help, cli_version;
 
 /* Commands in the order of the help; NULL past the end. */
 const struct cli_command *cli_command_at(int index);

@@ -245,7 +245,7 @@ static const struct cli_example info_examples[] = {
 
 const struct cli_command cli_info = {
     .name = "info",
-    .summary = "processor, chosen kernels, plug-ins and why one is unavailable",
+    .summary = "processor, kernels, plug-ins, and why one is missing",
     .about = "Says what this build can do on this machine. OCT_CPU lowers the level of "
              "instructions: OCT_CPU=avx2 octet info.",
     .options = no_options,

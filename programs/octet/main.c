@@ -17,11 +17,25 @@
 #include <octet/log.h>
 
 static const struct cli_command *const commands[] = {
-    &cli_train,       &cli_paper,       &cli_bench_step,      &cli_bench_kernels,
-    &cli_bench_codec, &cli_bench_infer, &cli_bench_gradients, &cli_data_list,
-    &cli_data_get,    &cli_data_verify, &cli_partition,       &cli_topology_command,
-    &cli_runs,        &cli_runs_delete, &cli_report_command,  &cli_info,
-    &cli_help,        &cli_version,
+    &cli_train,
+    &cli_test,
+    &cli_paper,
+    &cli_bench_step,
+    &cli_bench_kernels,
+    &cli_bench_codec,
+    &cli_bench_infer,
+    &cli_bench_gradients,
+    &cli_data_list,
+    &cli_data_get,
+    &cli_data_verify,
+    &cli_partition,
+    &cli_topology_command,
+    &cli_runs,
+    &cli_runs_delete,
+    &cli_report_command,
+    &cli_info,
+    &cli_help,
+    &cli_version,
 };
 
 const struct cli_command *cli_command_at(int index) {

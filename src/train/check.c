@@ -68,7 +68,7 @@ oct_status oct__check_options(const struct oct_config *config,
         oct_topology_info(topology, &info);
         OCT_TRY(oct__algorithm_check(algorithm, &info));
     }
-    if (!algorithm->compensates && config->compensation_rounds > 0) {
+    if (!algorithm->compensates && config->compensation_rounds > 0 && config->nodes > 1) {
         OCT_FAIL(INVALID, "compensation-rounds: algorithm %s has none (sc-sparse-push has)",
                  config->algorithm);
     }

@@ -12,10 +12,9 @@
 
 /* --- memory ---------------------------------------------------------------------------------- */
 
-/* Training and test images are normalized alike, by what was measured on the training images. */
-static oct_status make_resident(struct oct__engine *engine, const struct oct_dataset *dataset,
-                                const struct oct_dataset *normalization,
-                                struct oct__resident *resident) {
+oct_status oct__resident_open(struct oct__engine *engine, const struct oct_dataset *dataset,
+                              const struct oct_dataset *normalization,
+                              struct oct__resident *resident) {
     float lut[OCT_DATA_CHANNELS * 256];
     oct__dataset_lut(normalization, lut);
     resident->dataset = dataset;
@@ -31,7 +30,7 @@ static oct_status make_resident(struct oct__engine *engine, const struct oct_dat
     return engine->write(engine, resident->images, dataset->images, bytes);
 }
 
-static void drop_resident(struct oct__engine *engine, struct oct__resident *resident) {
+void oct__resident_close(struct oct__engine *engine, struct oct__resident *resident) {
     oct__engine_free(engine, resident->lut);
     if (!resident->is_borrowed) {
         oct__engine_free(engine, resident->images);
@@ -263,8 +262,8 @@ static oct_status fill(struct oct__crew *crew) {
     const struct oct__cohort_config *c = &crew->config;
     void *memory;
     OCT_TRY(check_data(c));
-    OCT_TRY(make_resident(crew->engine, c->train, c->train, &crew->train));
-    OCT_TRY(make_resident(crew->engine, c->test, c->train, &crew->test));
+    OCT_TRY(oct__resident_open(crew->engine, c->train, c->train, &crew->train));
+    OCT_TRY(oct__resident_open(crew->engine, c->test, c->train, &crew->test));
     OCT_TRY(make_programs(crew));
     OCT_TRY(make_lanes(crew));
     OCT_TRY(make_state(crew));
@@ -323,8 +322,8 @@ void oct__crew_destroy(struct oct__crew *crew) {
     oct__engine_free(engine, crew->seeds_there);
     oct__program_destroy(crew->step_program);
     oct__program_destroy(crew->eval_program);
-    drop_resident(engine, &crew->train);
-    drop_resident(engine, &crew->test);
+    oct__resident_close(engine, &crew->train);
+    oct__resident_close(engine, &crew->test);
     oct__free(crew->lanes);
     oct__free(crew->eval_lanes);
     oct__free(crew->samplers);

@@ -66,6 +66,14 @@ struct oct__resident {
     int is_borrowed;    /* the images are the dataset's own */
 };
 
+/* Training and test images are normalized alike, by what was measured on the training images
+ * (`normalization`). Closing takes what opening left behind, also where it failed. */
+OCT_MUST_CHECK oct_status oct__resident_open(struct oct__engine *engine,
+                                             const struct oct_dataset *dataset,
+                                             const struct oct_dataset *normalization,
+                                             struct oct__resident *resident);
+void oct__resident_close(struct oct__engine *engine, struct oct__resident *resident);
+
 struct oct__crew_lane {
     struct oct__lane lane;
     struct oct__bases bases; /* GRAD, WORK and DATA; state is filled in for each launch */

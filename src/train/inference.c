@@ -114,11 +114,17 @@ static oct_status run_chunk(void *context, int item, int worker) {
                         (size_t)n * classes * sizeof *inference->logits);
 }
 
-oct_status oct__inference_run(struct oct__inference *inference, const uint32_t *rows,
-                              float *logits) {
+oct_status oct__inference_some(struct oct__inference *inference, const uint32_t *rows, int n,
+                               float *logits) {
+    const int batch = inference->program->batch;
     inference->rows = rows;
     inference->logits = logits;
-    return oct__parallel(inference->n_lanes, inference->n_chunks, run_chunk, inference);
+    return oct__parallel(inference->n_lanes, (n + batch - 1) / batch, run_chunk, inference);
+}
+
+oct_status oct__inference_run(struct oct__inference *inference, const uint32_t *rows,
+                              float *logits) {
+    return oct__inference_some(inference, rows, inference->config.batch, logits);
 }
 
 oct_status oct__inference_profile(struct oct__inference *inference, const uint32_t *rows,

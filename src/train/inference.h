@@ -51,6 +51,11 @@ OCT_MUST_CHECK oct_status oct__inference_set(struct oct__inference *inference, v
 OCT_MUST_CHECK oct_status oct__inference_run(struct oct__inference *inference, const uint32_t *rows,
                                              float *logits);
 
+/* The same of the first `n` samples alone, in as many chunks as that takes; the other logits of the last
+ * of them mean nothing. */
+OCT_MUST_CHECK oct_status oct__inference_some(struct oct__inference *inference,
+                                              const uint32_t *rows, int n, float *logits);
+
 /* The same on one thread, adding the time of every call to profile->seconds. */
 OCT_MUST_CHECK oct_status oct__inference_profile(struct oct__inference *inference,
                                                  const uint32_t *rows, float *logits,

@@ -2,12 +2,16 @@
 /* model.c - model files in floats and in 8 bits; see model.h. */
 #include "train/model.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/crc32c.h"
+#include "base/spec.h"
+#include "base/text.h"
+#include "data/data.h"
 #include "engine/grid.h"
 #include "kernels/kernels.h"
 #include "train/safetensors.h"
@@ -195,19 +199,20 @@ static oct_status check_finite(const char *path, const struct oct__row *row, con
 }
 
 oct_status oct__model_save(const char *path, enum oct_model_form form, int by_channel,
-                           const struct oct__row *row, const float *values) {
+                           const char *about, const struct oct__row *row, const float *values) {
     OCT_TRY(check_finite(path, row, values));
     if (form == OCT_MODEL_F32) {
-        return oct__safetensors_save(path, row, values);
+        return oct__safetensors_save_with(path, row, values, about);
     }
     struct packed packed;
-    char layout[OCT_METADATA_BYTES], metadata[128];
+    char layout[OCT_METADATA_BYTES], metadata[OCT_MODEL_ABOUT + 256];
     OCT_TRY(packed_init(row, by_channel, &packed));
     oct_status status = pack(row, values, by_channel, &packed);
     if (status == OCT_OK) {
         layout_of(row, layout);
-        snprintf(metadata, sizeof metadata, "\"form\":\"int8\",\"scales\":\"%s\",\"layout\":\"%s\"",
-                 by_channel ? "channel" : "tensor", layout);
+        snprintf(metadata, sizeof metadata,
+                 "\"form\":\"int8\",\"scales\":\"%s\",\"layout\":\"%s\"%s%s",
+                 by_channel ? "channel" : "tensor", layout, about[0] ? "," : "", about);
         status = oct__safetensors_save_bytes(path, &packed.row, packed.values, metadata);
     }
     packed_fini(&packed);
@@ -256,11 +261,143 @@ oct_status oct__model_parse(const char *name, const uint8_t *bytes, size_t n_byt
                    : oct__safetensors_parse(name, bytes, n_bytes, row, values);
 }
 
+oct_status oct__model_read(const char *name, const uint8_t *bytes, size_t n_bytes,
+                           const struct oct__row *row, float *values) {
+    OCT_TRY(oct__model_parse(name, bytes, n_bytes, row, values));
+    return check_finite(name, row, values);
+}
+
 oct_status oct__model_load(const char *path, const struct oct__row *row, float *values) {
     uint8_t *bytes;
     size_t n_bytes;
     OCT_TRY(oct__safetensors_read(path, &bytes, &n_bytes));
-    oct_status status = oct__model_parse(path, bytes, n_bytes, row, values);
+    oct_status status = oct__model_read(path, bytes, n_bytes, row, values);
     oct__free(bytes);
-    return status == OCT_OK ? check_finite(path, row, values) : status;
+    return status;
+}
+
+/* --- what it is a model of -------------------------------------------------------------------- */
+
+/* The options that make a network. */
+static const enum oct__option_index of_network[] = {
+    OCT__OPTION_model,
+    OCT__OPTION_norm,
+    OCT__OPTION_precision,
+    OCT__OPTION_precision_recipe,
+    OCT__OPTION_activation_rounding,
+};
+
+/* "0.491400003 0.482200027", with C's point whatever the locale. */
+static oct_status add_numbers(struct oct__text *text, const char *key, const float *numbers,
+                              int n) {
+    OCT_TRY(oct__text_add(text, ",\"%s\":\"", key));
+    for (int i = 0; i < n; i++) {
+        char number[32];
+        snprintf(number, sizeof number, "%.9g", (double)numbers[i]);
+        char *comma = strchr(number, ',');
+        if (comma) {
+            *comma = '.';
+        }
+        OCT_TRY(oct__text_add(text, "%s%s", i ? " " : "", number));
+    }
+    return oct__text_add(text, "\"");
+}
+
+static oct_status describe(const struct oct_config *config, const struct oct_dataset *data,
+                           struct oct__text *text) {
+    OCT_TRY(oct__text_add(text, "\"input\":\"%dx%dx%d\",\"classes\":\"%d\"", data->height,
+                          data->width, data->channels, data->n_classes));
+    OCT_TRY(add_numbers(text, "mean", data->mean, data->channels));
+    OCT_TRY(add_numbers(text, "deviation", data->deviation, data->channels));
+    for (size_t i = 0; i < OCT_COUNT_OF(of_network); i++) {
+        const char *name = oct_option_at((int)of_network[i])->name;
+        OCT_TRY(oct__text_add(text, ",\"%s\":\"%s\"", name, oct_config_get(config, name)));
+    }
+    return OCT_OK;
+}
+
+oct_status oct__model_about(const struct oct_config *config, const struct oct_dataset *data,
+                            char out[OCT_MODEL_ABOUT]) {
+    struct oct__text text = {0};
+    oct_status status = describe(config, data, &text);
+    const int fits = status == OCT_OK && text.n_bytes < OCT_MODEL_ABOUT && !strchr(text.at, '\\');
+    snprintf(out, OCT_MODEL_ABOUT, "%s",
+             fits ? text.at : ""); /* options of such length make none */
+    oct__text_fini(&text);
+    return status;
+}
+
+static oct_status said(const char *name, const uint8_t *bytes, size_t n_bytes, const char *key,
+                       char out[OCT_METADATA_BYTES]) {
+    OCT_TRY(oct__safetensors_metadata(name, bytes, n_bytes, key, out));
+    if (!out[0]) {
+        OCT_FAIL(
+            UNSUPPORTED,
+            "%s: it does not say of what network it is ('%s'): of one that a program built, or "
+            "written by an older version; oct_trainer_load takes it where the network is known",
+            name, key);
+    }
+    return OCT_OK;
+}
+
+/* The next of the numbers in `*at`, which are `between` each other. */
+static oct_status next_number(const char *name, const char *key, char **at, char between,
+                              double least, double most, double *out) {
+    char *end = strchr(*at, between);
+    if (end) {
+        *end = '\0';
+    }
+    oct_status status = oct__spec_real(key, *at, least, most, out);
+    *at = end ? end + 1 : *at + strlen(*at);
+    if (status != OCT_OK) {
+        OCT_FAIL(CORRUPT, "%s: what its header says as '%s' is no such thing", name, key);
+    }
+    return OCT_OK;
+}
+
+static oct_status recall_numbers(const char *name, const uint8_t *bytes, size_t n_bytes,
+                                 const char *key, double least, int n, float *out) {
+    char text[OCT_METADATA_BYTES], *at = text;
+    OCT_TRY(said(name, bytes, n_bytes, key, text));
+    for (int i = 0; i < n; i++) {
+        double number;
+        OCT_TRY(next_number(name, key, &at, ' ', least, 1e30, &number));
+        out[i] = (float)number;
+    }
+    return OCT_OK;
+}
+
+static oct_status recall_shape(const char *name, const uint8_t *bytes, size_t n_bytes,
+                               struct oct_dataset *shape) {
+    char text[OCT_METADATA_BYTES], *at = text;
+    double sides[3], classes;
+    OCT_TRY(said(name, bytes, n_bytes, "input", text));
+    for (int i = 0; i < 3; i++) {
+        OCT_TRY(
+            next_number(name, "input", &at, 'x', 1, i < 2 ? 16384 : OCT_DATA_CHANNELS, &sides[i]));
+    }
+    OCT_TRY(said(name, bytes, n_bytes, "classes", at = text));
+    OCT_TRY(next_number(name, "classes", &at, ' ', 2, UINT16_MAX + 1, &classes));
+    shape->height = (int)sides[0];
+    shape->width = (int)sides[1];
+    shape->channels = (int)sides[2];
+    shape->n_classes = (int)classes;
+    OCT_TRY(recall_numbers(name, bytes, n_bytes, "mean", -1e30, shape->channels, shape->mean));
+    return recall_numbers(name, bytes, n_bytes, "deviation", FLT_MIN, shape->channels,
+                          shape->deviation);
+}
+
+oct_status oct__model_recall(const char *name, const uint8_t *bytes, size_t n_bytes,
+                             struct oct_config *config, struct oct_dataset *shape) {
+    OCT_TRY(recall_shape(name, bytes, n_bytes, shape));
+    for (size_t i = 0; i < OCT_COUNT_OF(of_network); i++) {
+        char text[OCT_METADATA_BYTES];
+        const char *option = oct_option_at((int)of_network[i])->name;
+        OCT_TRY(said(name, bytes, n_bytes, option, text));
+        oct_status status = oct_config_set(config, option, text);
+        if (status != OCT_OK) {
+            return oct__fail_within(status, "%s: ", name);
+        }
+    }
+    return OCT_OK;
 }

@@ -23,17 +23,37 @@
 #include <octet/trainer.h>
 
 #include "nn/graph.h"
+#include "train/config.h"
 
-/* `by_channel`: of an int8 file, a scale for each output. NOT_FINITE for weights that have none. */
+struct oct_dataset;
+
+/* `by_channel`: of an int8 file, a scale for each output. `about` is more for the header's metadata, as
+ * JSON pairs; "": nothing. NOT_FINITE for a model that is not. */
 OCT_MUST_CHECK oct_status oct__model_save(const char *path, enum oct_model_form form,
-                                          int by_channel, const struct oct__row *row,
-                                          const float *values);
+                                          int by_channel, const char *about,
+                                          const struct oct__row *row, const float *values);
+
+/* What a file says of the network that it is of: the options that make it, the shape of its samples,
+ * and how their pixels enter it. */
+#define OCT_MODEL_ABOUT 640
+OCT_MUST_CHECK oct_status oct__model_about(const struct oct_config *config,
+                                           const struct oct_dataset *data,
+                                           char out[OCT_MODEL_ABOUT]);
+
+/* The same from a file: sets the options, and fills in of `shape` what samples look like. UNSUPPORTED
+ * for one that does not say it. */
+OCT_MUST_CHECK oct_status oct__model_recall(const char *name, const uint8_t *bytes, size_t n_bytes,
+                                            struct oct_config *config, struct oct_dataset *shape);
 
 /* A file of either form; `values` is written only when all of it is right. */
 OCT_MUST_CHECK oct_status oct__model_load(const char *path, const struct oct__row *row,
                                           float *values);
 
-/* The same from memory: what the fuzzer drives. `name` opens the messages. */
+/* The same from memory. */
+OCT_MUST_CHECK oct_status oct__model_read(const char *name, const uint8_t *bytes, size_t n_bytes,
+                                          const struct oct__row *row, float *values);
+
+/* … where the numbers may be any: what the fuzzer drives. `name` opens the messages. */
 OCT_MUST_CHECK oct_status oct__model_parse(const char *name, const uint8_t *bytes, size_t n_bytes,
                                            const struct oct__row *row, float *values);
 

@@ -7,6 +7,7 @@
 #include "nn/layer.h"
 #include "train/config.h"
 #include "train/model.h"
+#include "train/network.h"
 #include "train/trainer.h"
 
 /* SHA-256 of the average model: every parameter tensor's elements as little-endian f32, gaps left
@@ -191,43 +192,15 @@ oct_status oct_trainer_quantizer(const struct oct_trainer *trainer, int index,
     return OCT_OK;
 }
 
-/* Parameters and statistics as one row, which is what a file holds: a BatchNorm's running mean and
- * variance are as much part of a trained model as its weights. */
-struct whole {
-    struct oct__row row;
-    float *values, *stats; /* the statistics follow the parameters */
-};
-
-static void whole_fini(struct whole *whole) {
-    oct__free(whole->row.items);
-    oct__free(whole->values);
-}
-
-static oct_status whole_init(const struct oct_graph *graph, struct whole *whole) {
-    const struct oct__row *parts[2] = {&graph->params, &graph->stats};
-    void *memory;
-    memset(whole, 0, sizeof *whole);
-    whole->row.n_elements = graph->params.n_elements + graph->stats.n_elements;
-    OCT_TRY(oct__alloc_array(graph->params.n_items + graph->stats.n_items, sizeof *whole->row.items,
-                             "tensor list", &memory));
-    whole->row.items = memory;
-    for (int part = 0; part < 2; part++) {
-        for (size_t i = 0; i < parts[part]->n_items; i++) {
-            struct oct__param *item = &whole->row.items[whole->row.n_items++];
-            *item = parts[part]->items[i];
-            item->offset += part ? graph->params.n_elements : 0;
-        }
+/* What a program has built no file can say. */
+static oct_status write_model(const struct oct_trainer *trainer, const char *path,
+                              enum oct_model_form form, const struct oct__whole *whole) {
+    char about[OCT_MODEL_ABOUT] = "";
+    if (!trainer->hooks.model) {
+        OCT_TRY(oct__model_about(trainer->config, trainer->train, about));
     }
-    oct_status status = oct__alloc_array(whole->row.n_elements, sizeof *whole->values,
-                                         "parameters and statistics", &memory);
-    if (status != OCT_OK) {
-        whole_fini(whole);
-        memset(whole, 0, sizeof *whole);
-        return status;
-    }
-    whole->values = memory;
-    whole->stats = whole->values + graph->params.n_elements;
-    return OCT_OK;
+    return oct__model_save(path, form, trainer->graph.recipe.weights, about, &whole->row,
+                           whole->values);
 }
 
 oct_status oct_trainer_save_as(struct oct_trainer *trainer, const char *path,
@@ -244,21 +217,20 @@ oct_status oct_trainer_save_as(struct oct_trainer *trainer, const char *path,
     }
     oct_status status;
     struct oct__cohort *cohort = trainer->cohort;
-    struct whole whole;
+    struct oct__whole whole;
     double distance;
     oct__ranks_enter(trainer->ranks);
-    OCT_TRY_TO(out, whole_init(&trainer->graph, &whole));
+    OCT_TRY_TO(out, oct__whole_init(&trainer->graph, &whole));
     OCT_TRY_TO(out, oct__together_sync(trainer));
     OCT_TRY_TO(out, oct__cohort_average(cohort, trainer->gossip->u, NULL, &distance));
     OCT_TRY_TO(out, oct__cohort_read_average(cohort, OCT_HOME_PARAM, whole.values));
     OCT_TRY_TO(out, oct__cohort_read_average(cohort, OCT_HOME_STAT, whole.stats));
     if (trainer->ranks->rank == 0) {
-        status =
-            oct__model_save(path, form, trainer->graph.recipe.weights, &whole.row, whole.values);
+        status = write_model(trainer, path, form, &whole);
     }
     status = oct__ranks_agree(trainer->ranks, status);
 out:
-    whole_fini(&whole);
+    oct__whole_fini(&whole);
     return oct__ranks_leave(trainer->ranks, status);
 }
 
@@ -268,7 +240,7 @@ oct_status oct_trainer_save(struct oct_trainer *trainer, const char *path) {
 
 /* Momentum, and what neighbours know of each other, belong to the steps that led to the old
  * parameters, so they start anew. */
-static oct_status take(struct oct_trainer *trainer, const struct whole *whole) {
+static oct_status take(struct oct_trainer *trainer, const struct oct__whole *whole) {
     struct oct__cohort *cohort = trainer->cohort;
     OCT_TRY(oct__cohort_write(cohort, OCT_HOME_PARAM, whole->values));
     OCT_TRY(oct__cohort_write(cohort, OCT_HOME_STAT, whole->stats));
@@ -288,9 +260,9 @@ oct_status oct_trainer_load(struct oct_trainer *trainer, const char *path) {
         OCT_FAIL(INVALID, "loading needs a trainer and a file name");
     }
     OCT_TRY(oct__trainer_rests(trainer, "loading"));
-    struct whole whole = {.values = NULL};
+    struct oct__whole whole = {.values = NULL};
     oct__ranks_enter(trainer->ranks);
-    oct_status status = whole_init(&trainer->graph, &whole);
+    oct_status status = oct__whole_init(&trainer->graph, &whole);
     if (status == OCT_OK) {
         status = oct__model_load(path, &whole.row, whole.values);
     }
@@ -298,6 +270,6 @@ oct_status oct_trainer_load(struct oct_trainer *trainer, const char *path) {
     if (status == OCT_OK && whole.values) {
         status = oct__ranks_agree(trainer->ranks, take(trainer, &whole));
     }
-    whole_fini(&whole);
+    oct__whole_fini(&whole);
     return status;
 }

@@ -145,6 +145,11 @@ oct_status oct__safetensors_save(const char *path, const struct oct__row *row,
     return save(path, row, 0, values, "");
 }
 
+oct_status oct__safetensors_save_with(const char *path, const struct oct__row *row,
+                                      const float *values, const char *metadata) {
+    return save(path, row, 0, values, metadata);
+}
+
 oct_status oct__safetensors_save_bytes(const char *path, const struct oct__row *row,
                                        const float *values, const char *metadata) {
     return save(path, row, 1, values, metadata);

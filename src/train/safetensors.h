@@ -19,6 +19,10 @@
 OCT_MUST_CHECK oct_status oct__safetensors_save(const char *path, const struct oct__row *row,
                                                 const float *values);
 
+/* The same with `metadata`, what the header says of itself, as JSON pairs. */
+OCT_MUST_CHECK oct_status oct__safetensors_save_with(const char *path, const struct oct__row *row,
+                                                     const float *values, const char *metadata);
+
 /* Every tensor of `row` must be there with its shape; others are refused. `values` is written only
  * when all of the file is right. */
 OCT_MUST_CHECK oct_status oct__safetensors_load(const char *path, const struct oct__row *row,
@@ -32,14 +36,14 @@ OCT_MUST_CHECK oct_status oct__safetensors_parse(const char *name, const uint8_t
 /* --- other forms ------------------------------------------------------------------------------- */
 
 /* The same for a row whose tensors of more than one dimension are I8 in the file. Their values are
- * whole numbers from -128 to 127. `metadata` is what the header says of itself, as JSON pairs. */
+ * whole numbers from -128 to 127. */
 OCT_MUST_CHECK oct_status oct__safetensors_save_bytes(const char *path, const struct oct__row *row,
                                                       const float *values, const char *metadata);
 OCT_MUST_CHECK oct_status oct__safetensors_parse_bytes(const char *name, const uint8_t *bytes,
                                                        size_t n_bytes, const struct oct__row *row,
                                                        float *values);
 
-#define OCT_METADATA_BYTES 32
+#define OCT_METADATA_BYTES 128
 
 /* What the header says of itself under `key`; "" when it says nothing, or too much. CORRUPT for a
  * header that cannot be read to its end. */

@@ -13,6 +13,7 @@
 #include "train/checkpoint.h"
 #include "train/config.h"
 #include "train/momentum.h"
+#include "train/network.h"
 #include "train/trainer.h"
 
 #define CROP_PAD 4
@@ -125,35 +126,15 @@ static oct_status choose_samples(struct oct_trainer *trainer, const struct oct_c
 
 /* --- network and cohort ---------------------------------------------------------------------- */
 
-/* int8-sim is int8 on the engine that computes it in double. */
-static const char *engine_name(const struct oct_config *config) {
-    return strcmp(config->precision, "int8-sim") == 0 ? "sim" : config->engine;
-}
-
 static oct_status build_network(struct oct_trainer *trainer, const struct oct_config *config) {
-    const char *name = oct__config_norm(config);
-    const struct oct_norm_kind *norm = oct__norm_find(name);
-    if (!norm) {
-        OCT_FAIL(NOT_FOUND, "norm '%s' is not known; octet info lists them", name);
+    OCT_TRY(oct__network_begin(config, trainer->train, &trainer->graph));
+    if (!trainer->hooks.model) {
+        return oct__network_build(config, &trainer->graph);
     }
-    const struct oct_dataset *data = trainer->train;
-    OCT_TRY(oct__graph_init(&trainer->graph, data->height, data->width, data->channels,
-                            data->n_classes, norm));
-    if (oct__config_is_int8(config)) {
-        struct oct__recipe recipe;
-        OCT_TRY(oct__recipe_read(config->precision_recipe, &recipe));
-        recipe.stochastic = strcmp(config->activation_rounding, "stochastic") == 0;
-        oct__graph_quantize(&trainer->graph, &recipe);
-    }
-    if (trainer->hooks.model) {
-        oct_status status = trainer->hooks.model(&trainer->graph, trainer->hooks.model_context);
-        OCT_TRY(trainer->graph.status == OCT_OK ? OCT_OK : oct__graph_check(&trainer->graph));
-        if (status != OCT_OK) {
-            return oct__fail(status, "your own model's builder returned %s",
-                             oct_status_name(status));
-        }
-    } else {
-        OCT_TRY(oct__model_build(config->model, &trainer->graph));
+    oct_status status = trainer->hooks.model(&trainer->graph, trainer->hooks.model_context);
+    OCT_TRY(trainer->graph.status == OCT_OK ? OCT_OK : oct__graph_check(&trainer->graph));
+    if (status != OCT_OK) {
+        return oct__fail(status, "your own model's builder returned %s", oct_status_name(status));
     }
     return oct__graph_check(&trainer->graph);
 }
@@ -174,7 +155,7 @@ static oct_status share(struct oct__group *group, const struct oct__cohort_confi
 static oct_status make_cohort(struct oct_trainer *trainer, const struct oct_config *config) {
     struct oct__group *group = trainer->group;
     if (!group->engine) { /* a test may have brought one */
-        OCT_TRY(oct__engine_open(engine_name(config), trainer->n_threads, &group->engine));
+        OCT_TRY(oct__engine_open(oct__network_engine(config), trainer->n_threads, &group->engine));
     }
     trainer->engine = group->engine;
     const char *momentum;

@@ -161,6 +161,38 @@ with tempfile.TemporaryDirectory() as folder:
     ratio = os.path.getsize(path) / os.path.getsize(small)
     check(3.8 < ratio < 4, f"--save-form int8: 1/{ratio:.2f} of the floats' file")
     os.remove(small)
+    # --- put to use ----------------------------------------------------------------------------------
+    data = TINY[:2]
+    if has_json():
+        for precision, form in (("int8", "int8"), ("int8", "f32"), ("fp32", "f32")):
+            run = octet_json("train", *TINY, "--nodes", "2", "--epochs", "2", "--batch", "4", "--precision", precision,
+                             "--save", small, "--save-form", form)
+            for batch in ("64", "1", "5"):
+                value = octet_json("test", small, *data, "--batch", batch)
+                what = f"test of {precision} as {form}, {batch} at a time"
+                equal((value["accuracy"], value["model"], value["precision"]), (run["accuracy"], "resnet20", precision),
+                      f"{what}: as the run said")
+                check(abs(value["loss"] - run["loss"]) < 1e-5, f"{what}: loss {value['loss']}, of the run {run['loss']}")
+                equal(sum(row["samples"] for row in value["classes"]), value["samples"], f"{what}: every sample has a class")
+                right = sum(row["samples"] * row["accuracy"] / 100 for row in value["classes"])
+                check(abs(100 * right / value["samples"] - value["accuracy"]) < 1e-6, f"{what}: classes add up")
+        equal(octet_json("test", small, *data, "--test-samples", "5")["samples"], 5, "test --test-samples 5")
+    octet("train", *TINY, "--epochs", "0", "--save", small)
+    done = octet("test", small, *data)
+    equal(done.code, 0, "test: exit", done)
+    for piece in ("resnet20, range-evonorm, int8 on synthetic", "accuracy", "of 16 test samples", "most often taken for"):
+        contains(done.out, piece, "test")
+    for arguments, code, says in ((["test"], 2, "a word is missing"),
+                                  (["test", os.path.join(kept, "none"), *data], 1, "No such file"),
+                                  (["test", __file__, *data], 1, "test_files.py"),
+                                  (["test", small, "--data", "synthetic:size=12,classes=4"], 1,
+                                   "the model is for samples of 8x8x3 in 4 classes, and synthetic has 12x12x3 in 4"),
+                                  (["test", small, *data, "--test-samples", "17"], 2, "has 16"),
+                                  (["test", small, *data, "--batch", "0"], 2, "--batch is '0'")):
+        done = octet(*arguments)
+        equal(done.code, code, f"{' '.join(arguments[:2])} …: exit", done)
+        contains(done.err, says, " ".join(arguments[-2:]))
+    os.remove(small)
     for arguments, says in ((["--save", small, "--save-form", "int4"], "--save-form is 'int4', expected f32 or int8"),
                             (["--save-form", "int8"], "give --save FILE"),
                             (["--save", small, "--save-form", "int8", "--precision", "fp32"],

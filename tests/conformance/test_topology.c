@@ -85,7 +85,7 @@ static const char *may_refuse(const char *name, int n) {
         return composite ? NULL : "use ring";
     }
     if (strcmp(name, "torus:rows=4") == 0) {
-        return n % 4 == 0 && n > 4 ? NULL : "4 rows";
+        return n % 4 == 0 && n > 4 ? NULL : composite ? "4 rows" : "use ring";
     }
     if (strcmp(name, "random-regular:degree=2") == 0) {
         return n > 2 ? NULL : "needs at least 3 nodes";

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/crc32c.h"
+#include "data/data.h"
 #include "train/model.h"
 #include "train/safetensors.h"
 
@@ -41,6 +42,21 @@ static void check_sum(const uint8_t *bytes, size_t n_bytes) {
     FUZZ_CHECK(!said[0] || strcmp(said, sum) == 0);
 }
 
+/* What a header says of its network is refused, or is options and a shape that there can be. */
+static void read_about(const uint8_t *bytes, size_t n_bytes) {
+    struct oct_config *config = NULL;
+    struct oct_dataset shape = {.name = NULL};
+    FUZZ_CHECK(oct_config_create(&config) == OCT_OK);
+    if (oct__model_recall("file", bytes, n_bytes, config, &shape) == OCT_OK) {
+        FUZZ_CHECK(shape.height >= 1 && shape.width >= 1 && shape.n_classes >= 2);
+        FUZZ_CHECK(shape.channels >= 1 && shape.channels <= OCT_DATA_CHANNELS);
+        for (int i = 0; i < shape.channels; i++) {
+            FUZZ_CHECK(isfinite(shape.mean[i]) && shape.deviation[i] > 0);
+        }
+    }
+    oct_config_destroy(config);
+}
+
 /* Weights of a file of bytes are finite, whatever its scales say. */
 static void read_model(const uint8_t *bytes, size_t n_bytes, const float before[N_ELEMENTS]) {
     float values[N_ELEMENTS];
@@ -51,6 +67,7 @@ static void read_model(const uint8_t *bytes, size_t n_bytes, const float before[
         return;
     }
     check_sum(bytes, n_bytes);
+    read_about(bytes, n_bytes);
     FUZZ_CHECK(oct__safetensors_metadata("file", bytes, n_bytes, "form", form) == OCT_OK);
     for (size_t p = 0; p < row.n_items && form[0]; p++) {
         for (size_t i = 0; i < params[p].count && params[p].n_dims > 1; i++) {

@@ -56,14 +56,14 @@ static int tear_down(void **state) {
 /* The file of `values`; the caller frees it. */
 static uint8_t *saved(int by_channel, size_t *n) {
     const char *path = folder_file(&folder, "model");
-    EXPECT_OK(oct__model_save(path, OCT_MODEL_INT8, by_channel, row, values));
+    EXPECT_OK(oct__model_save(path, OCT_MODEL_INT8, by_channel, "", row, values));
     assert_int_equal(folder_count(&folder), 1);
     return file_read(path, n);
 }
 
 static uint8_t *saved_as(enum oct_model_form form, size_t *n) {
     const char *path = folder_file(&folder, "model");
-    EXPECT_OK(oct__model_save(path, form, 1, row, values));
+    EXPECT_OK(oct__model_save(path, form, 1, "", row, values));
     return file_read(path, n);
 }
 
@@ -164,7 +164,7 @@ static void weights_come_back_to_the_same_bytes(void **state) {
         expect_same_network(by_channel);
         /* and what came back is saved as the same file */
         const char *path = folder_file(&folder, "model");
-        EXPECT_OK(oct__model_save(path, OCT_MODEL_INT8, by_channel, row, loaded));
+        EXPECT_OK(oct__model_save(path, OCT_MODEL_INT8, by_channel, "", row, loaded));
         size_t n_again;
         uint8_t *again = file_read(path, &n_again);
         assert_int_equal(n_again, n);
@@ -178,7 +178,7 @@ static void floats_are_as_before(void **state) {
     (void)state;
     size_t n[3];
     uint8_t *bytes[3];
-    EXPECT_OK(oct__model_save(folder_file(&folder, "model"), OCT_MODEL_F32, 0, row, values));
+    EXPECT_OK(oct__model_save(folder_file(&folder, "model"), OCT_MODEL_F32, 0, "", row, values));
     bytes[0] = file_read(folder.file, &n[0]);
     EXPECT_OK(oct__safetensors_save(folder.file, row, values));
     bytes[1] = file_read(folder.file, &n[1]);
@@ -409,7 +409,7 @@ static void numbers_that_are_none(void **state) {
     for (size_t i = 0; i < OCT_COUNT_OF(odd); i++) {
         values[7] = odd[i];
         for (int form = OCT_MODEL_F32; form <= OCT_MODEL_INT8; form++) {
-            EXPECT_FAILURE(oct__model_save(path, (enum oct_model_form)form, 0, row, values),
+            EXPECT_FAILURE(oct__model_save(path, (enum oct_model_form)form, 0, "", row, values),
                            OCT_STATUS_NOT_FINITE, "conv.weight has an element that is");
         }
         assert_int_equal(folder_count(&folder), 0);
@@ -430,7 +430,7 @@ static void failing_memory(void **state) {
             assert_in_range(n_failed, 0, 100);
             oct__alloc_fail_after(n_failed + 1);
             oct_status status = save ? oct__model_save(folder_file(&folder, "again"),
-                                                       OCT_MODEL_INT8, 0, row, values)
+                                                       OCT_MODEL_INT8, 0, "", row, values)
                                      : parse(bytes, n);
             oct__alloc_fail_after(0);
             if (status == OCT_OK) {
