@@ -278,6 +278,17 @@ oct_status oct__model_load(const char *path, const struct oct__row *row, float *
 
 /* --- what it is a model of -------------------------------------------------------------------- */
 
+/* The CRC-32C of "KEY=VALUE\n" for every pair in its order: the file's own is of its tensors alone, and a
+ * mean that has changed is as wrong as a weight. */
+#define PAIRS_SUM "network-crc32c"
+
+static uint32_t add_to_sum(uint32_t sum, const char *key, const char *value) {
+    sum = oct__crc32c(sum, key, strlen(key));
+    sum = oct__crc32c(sum, "=", 1);
+    sum = oct__crc32c(sum, value, strlen(value));
+    return oct__crc32c(sum, "\n", 1);
+}
+
 /* The options that make a network. */
 static const enum oct__option_index of_network[] = {
     OCT__OPTION_model,
@@ -287,56 +298,77 @@ static const enum oct__option_index of_network[] = {
     OCT__OPTION_activation_rounding,
 };
 
+/* Pairs on their way into a header. */
+struct pairs {
+    struct oct__text text;
+    uint32_t sum;
+};
+
+static oct_status add_pair(struct pairs *pairs, const char *key, const char *value) {
+    pairs->sum = add_to_sum(pairs->sum, key, value);
+    return oct__text_add(&pairs->text, "%s\"%s\":\"%s\"", pairs->text.at ? "," : "", key, value);
+}
+
 /* "0.491400003 0.482200027", with C's point whatever the locale. */
-static oct_status add_numbers(struct oct__text *text, const char *key, const float *numbers,
-                              int n) {
-    OCT_TRY(oct__text_add(text, ",\"%s\":\"", key));
-    for (int i = 0; i < n; i++) {
-        char number[32];
-        snprintf(number, sizeof number, "%.9g", (double)numbers[i]);
-        char *comma = strchr(number, ',');
-        if (comma) {
-            *comma = '.';
-        }
-        OCT_TRY(oct__text_add(text, "%s%s", i ? " " : "", number));
+static oct_status add_numbers(struct pairs *pairs, const char *key, const float *numbers, int n) {
+    char text[OCT_METADATA_BYTES] = "";
+    for (int i = 0, at = 0; i < n; i++) {
+        at += snprintf(text + at, sizeof text - (size_t)at, "%s%.9g", i ? " " : "",
+                       (double)numbers[i]);
     }
-    return oct__text_add(text, "\"");
+    for (char *comma = text; (comma = strchr(comma, ',')) != NULL;) {
+        *comma = '.';
+    }
+    return add_pair(pairs, key, text);
 }
 
 static oct_status describe(const struct oct_config *config, const struct oct_dataset *data,
-                           struct oct__text *text) {
-    OCT_TRY(oct__text_add(text, "\"input\":\"%dx%dx%d\",\"classes\":\"%d\"", data->height,
-                          data->width, data->channels, data->n_classes));
-    OCT_TRY(add_numbers(text, "mean", data->mean, data->channels));
-    OCT_TRY(add_numbers(text, "deviation", data->deviation, data->channels));
+                           struct pairs *pairs) {
+    char text[64];
+    snprintf(text, sizeof text, "%dx%dx%d", data->height, data->width, data->channels);
+    OCT_TRY(add_pair(pairs, "input", text));
+    snprintf(text, sizeof text, "%d", data->n_classes);
+    OCT_TRY(add_pair(pairs, "classes", text));
+    OCT_TRY(add_numbers(pairs, "mean", data->mean, data->channels));
+    OCT_TRY(add_numbers(pairs, "deviation", data->deviation, data->channels));
     for (size_t i = 0; i < OCT_COUNT_OF(of_network); i++) {
         const char *name = oct_option_at((int)of_network[i])->name;
-        OCT_TRY(oct__text_add(text, ",\"%s\":\"%s\"", name, oct_config_get(config, name)));
+        OCT_TRY(add_pair(pairs, name, oct_config_get(config, name)));
     }
-    return OCT_OK;
+    snprintf(text, sizeof text, "%08x", pairs->sum);
+    return add_pair(pairs, PAIRS_SUM, text);
 }
 
 oct_status oct__model_about(const struct oct_config *config, const struct oct_dataset *data,
                             char out[OCT_MODEL_ABOUT]) {
-    struct oct__text text = {0};
-    oct_status status = describe(config, data, &text);
-    const int fits = status == OCT_OK && text.n_bytes < OCT_MODEL_ABOUT && !strchr(text.at, '\\');
-    snprintf(out, OCT_MODEL_ABOUT, "%s",
-             fits ? text.at : ""); /* options of such length make none */
-    oct__text_fini(&text);
+    struct pairs pairs = {.sum = 0};
+    oct_status status = describe(config, data, &pairs);
+    const char *text = pairs.text.at;
+    const int fits =
+        status == OCT_OK && text && pairs.text.n_bytes < OCT_MODEL_ABOUT && !strchr(text, '\\');
+    snprintf(out, OCT_MODEL_ABOUT, "%s", fits ? text : ""); /* options of such length make none */
+    oct__text_fini(&pairs.text);
     return status;
 }
 
-static oct_status said(const char *name, const uint8_t *bytes, size_t n_bytes, const char *key,
-                       char out[OCT_METADATA_BYTES]) {
-    OCT_TRY(oct__safetensors_metadata(name, bytes, n_bytes, key, out));
+/* A header that is read pair by pair. */
+struct header {
+    const char *name;
+    const uint8_t *bytes;
+    size_t n_bytes;
+    uint32_t sum;
+};
+
+static oct_status said(struct header *header, const char *key, char out[OCT_METADATA_BYTES]) {
+    OCT_TRY(oct__safetensors_metadata(header->name, header->bytes, header->n_bytes, key, out));
     if (!out[0]) {
         OCT_FAIL(
             UNSUPPORTED,
             "%s: it does not say of what network it is ('%s'): of one that a program built, or "
             "written by an older version; oct_trainer_load takes it where the network is known",
-            name, key);
+            header->name, key);
     }
+    header->sum = add_to_sum(header->sum, key, out);
     return OCT_OK;
 }
 
@@ -355,49 +387,61 @@ static oct_status next_number(const char *name, const char *key, char **at, char
     return OCT_OK;
 }
 
-static oct_status recall_numbers(const char *name, const uint8_t *bytes, size_t n_bytes,
-                                 const char *key, double least, int n, float *out) {
+static oct_status recall_numbers(struct header *header, const char *key, double least, int n,
+                                 float *out) {
     char text[OCT_METADATA_BYTES], *at = text;
-    OCT_TRY(said(name, bytes, n_bytes, key, text));
+    OCT_TRY(said(header, key, text));
     for (int i = 0; i < n; i++) {
         double number;
-        OCT_TRY(next_number(name, key, &at, ' ', least, 1e30, &number));
+        OCT_TRY(next_number(header->name, key, &at, ' ', least, 1e30, &number));
         out[i] = (float)number;
     }
     return OCT_OK;
 }
 
-static oct_status recall_shape(const char *name, const uint8_t *bytes, size_t n_bytes,
-                               struct oct_dataset *shape) {
+static oct_status recall_shape(struct header *header, struct oct_dataset *shape) {
     char text[OCT_METADATA_BYTES], *at = text;
     double sides[3], classes;
-    OCT_TRY(said(name, bytes, n_bytes, "input", text));
+    OCT_TRY(said(header, "input", text));
     for (int i = 0; i < 3; i++) {
-        OCT_TRY(
-            next_number(name, "input", &at, 'x', 1, i < 2 ? 16384 : OCT_DATA_CHANNELS, &sides[i]));
+        OCT_TRY(next_number(header->name, "input", &at, 'x', 1, i < 2 ? 16384 : OCT_DATA_CHANNELS,
+                            &sides[i]));
     }
-    OCT_TRY(said(name, bytes, n_bytes, "classes", at = text));
-    OCT_TRY(next_number(name, "classes", &at, ' ', 2, UINT16_MAX + 1, &classes));
+    OCT_TRY(said(header, "classes", at = text));
+    OCT_TRY(next_number(header->name, "classes", &at, ' ', 2, UINT16_MAX + 1, &classes));
     shape->height = (int)sides[0];
     shape->width = (int)sides[1];
     shape->channels = (int)sides[2];
     shape->n_classes = (int)classes;
-    OCT_TRY(recall_numbers(name, bytes, n_bytes, "mean", -1e30, shape->channels, shape->mean));
-    return recall_numbers(name, bytes, n_bytes, "deviation", FLT_MIN, shape->channels,
-                          shape->deviation);
+    OCT_TRY(recall_numbers(header, "mean", -1e30, shape->channels, shape->mean));
+    return recall_numbers(header, "deviation", FLT_MIN, shape->channels, shape->deviation);
+}
+
+static oct_status recall_options(struct header *header, struct oct_config *config) {
+    for (size_t i = 0; i < OCT_COUNT_OF(of_network); i++) {
+        char text[OCT_METADATA_BYTES];
+        const char *option = oct_option_at((int)of_network[i])->name;
+        OCT_TRY(said(header, option, text));
+        oct_status status = oct_config_set(config, option, text);
+        if (status != OCT_OK) {
+            return oct__fail_within(status, "%s: ", header->name);
+        }
+    }
+    return OCT_OK;
 }
 
 oct_status oct__model_recall(const char *name, const uint8_t *bytes, size_t n_bytes,
                              struct oct_config *config, struct oct_dataset *shape) {
-    OCT_TRY(recall_shape(name, bytes, n_bytes, shape));
-    for (size_t i = 0; i < OCT_COUNT_OF(of_network); i++) {
-        char text[OCT_METADATA_BYTES];
-        const char *option = oct_option_at((int)of_network[i])->name;
-        OCT_TRY(said(name, bytes, n_bytes, option, text));
-        oct_status status = oct_config_set(config, option, text);
-        if (status != OCT_OK) {
-            return oct__fail_within(status, "%s: ", name);
-        }
+    struct header header = {name, bytes, n_bytes, 0};
+    char sum[OCT_METADATA_BYTES], expected[OCT_METADATA_BYTES];
+    OCT_TRY(recall_shape(&header, shape));
+    OCT_TRY(recall_options(&header, config));
+    snprintf(expected, sizeof expected, "%08x", header.sum);
+    OCT_TRY(said(&header, PAIRS_SUM, sum));
+    if (strcmp(sum, expected) != 0) {
+        OCT_FAIL(CORRUPT,
+                 "%s: altered: what it says of its network has the CRC-32C %s, expected %s", name,
+                 expected, sum);
     }
     return OCT_OK;
 }

@@ -162,6 +162,25 @@ static void expect_refused(struct oct_trainer *trainer, const char *path, oct_st
     assert_string_equal(after, before);
 }
 
+struct range {
+    size_t from, to;
+};
+
+/* Where the header says of what network the file is; what is wrong there, unit/test_trained.c has. */
+static struct range about_in(const uint8_t *bytes, size_t n) {
+    static const char first[] = "\"input\"", last[] = "\"}";
+    struct range range = {8, 0};
+    while (range.from < n && memcmp(bytes + range.from, first, sizeof first - 1) != 0) {
+        range.from++;
+    }
+    range.to = range.from;
+    while (range.to < n && memcmp(bytes + range.to, last, sizeof last - 1) != 0) {
+        range.to++;
+    }
+    assert_true(range.to < n);
+    return range;
+}
+
 static void files_that_are_not_what_they_were(void **state) {
     (void)state;
     struct oct_trainer *writer = plain(), *reader = create(MODEL, "batchnorm", DATA, "2", NULL);
@@ -195,7 +214,11 @@ static void files_that_are_not_what_they_were(void **state) {
     int n_corrupt = 0, n_shape = 0, n_same = 0;
     char expected[65], found[65];
     sha_of(writer, expected);
+    const struct range about = about_in(bytes, 8 + n_header);
     for (size_t bit = 0; bit < 8 * (8 + n_header); bit += 41) {
+        if (bit / 8 >= about.from && bit / 8 < about.to) {
+            continue; /* who loads knows the network */
+        }
         bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
         file_write(bad, bytes, n);
         bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);

@@ -193,6 +193,7 @@ static void headers_that_lie(void **state) {
         {"\"classes\":\"3\"", "\"classes\":\"4\""},
         {"\"classes\":\"3\"", "\"classes\":\"x\""},
         {"\"mean\":\"0.5 0.5 0.5\"", "\"mean\":\"0.5 0.5 nan\""},
+        {"\"mean\":\"0.5 0.5 0.5\"", "\"mean\":\"0.5 0.5 0.4\""},
         {"\"mean\":\"0.5 0.5 0.5\"", "\"mean\":\"0.5 0.5    \""},
         {"\"model\":\"resnet20:width=4", "\"model\":\"resnet20:width=5"},
         {"\"model\":\"resnet20:width=4", "\"model\":\"resnet99:width=4"},
