@@ -309,7 +309,7 @@ static oct_status add_pair(struct pairs *pairs, const char *key, const char *val
     return oct__text_add(&pairs->text, "%s\"%s\":\"%s\"", pairs->text.at ? "," : "", key, value);
 }
 
-/* "0.491400003 0.482200027", with C's point whatever the locale. */
+/* "0.491400003 0.482199997", with C's point whatever the locale. */
 static oct_status add_numbers(struct pairs *pairs, const char *key, const float *numbers, int n) {
     char text[OCT_METADATA_BYTES] = "";
     for (int i = 0, at = 0; i < n; i++) {
