@@ -123,7 +123,7 @@ with tempfile.TemporaryDirectory() as folder:
     with open(target, "wb") as file:
         file.write(b"the older one")
     os.symlink("target", link)
-    done = octet("train", *TINY, "--epochs", "0", "--db", "none", "--save", link, room=1000)
+    done = octet("train", *TINY, "--epochs", "0", "--db", "none", "--save", link, room=2000)
     equal(done.code, 1, "--save LINK on a full disk: exit", done)
     with open(target, "rb") as file:
         equal(file.read(), b"the older one", "--save LINK on a full disk")
