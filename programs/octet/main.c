@@ -154,14 +154,19 @@ static void leave_at_once(int number) {
     _exit(CLI_INTERRUPTED);
 }
 
-static void on_signals(void (*handler)(int)) {
+/* Until further notice, where signal() would do it once. */
+static void on_signal(int number, void (*handler)(int)) {
     struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_handler = handler;
     action.sa_flags = SA_RESTART;
     sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    sigaction(number, &action, NULL);
+}
+
+static void on_signals(void (*handler)(int)) {
+    on_signal(SIGINT, handler);
+    on_signal(SIGTERM, handler);
 }
 
 /* mpirun forwards SIGUSR1 to its ranks; SIGINT and SIGTERM it answers by ending them a second later.
@@ -172,7 +177,7 @@ void cli_interrupt_catch(void) {
     on_signals(note_signal);
     signal(SIGPIPE, SIG_IGN);
     if (sigaction(SIGHUP, NULL, &now) == 0 && now.sa_handler != SIG_IGN) {
-        signal(SIGHUP, note_hangup);
+        on_signal(SIGHUP, note_hangup);
     }
     if (cli_ranks_are_begun()) {
         signal(SIGUSR1, note_signal);

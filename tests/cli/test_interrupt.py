@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import tempfile
+import time
 
 from octet_cli import (OCTET, PATIENCE_S, SOLO, Terminal, check, contains, environment, equal, finish,
                        has_json, lacks, octet)
@@ -71,6 +72,7 @@ with tempfile.TemporaryDirectory() as folder:
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     read_to(process, "epoch 1/1000000")
     process.send_signal(signal.SIGHUP)
+    time.sleep(0.02)  # or both would be one
     process.send_signal(signal.SIGHUP)
     out, err = (text.decode() for text in process.communicate(timeout=PATIENCE_S))
     equal(process.returncode, 130, "SIGHUP: exit", out, err)
