@@ -250,9 +250,8 @@ static int refused(const struct cli *cli, oct_status status) {
 
 static int set_value(struct cli *cli, const struct oct_option *option, const char *value) {
     const int is_dealing =
-        is_own(cli->command, option->name)
-            ? 0
-            : same_name(option->name, "skew") || same_name(option->name, "partition");
+        !is_own(cli->command, option->name) &&
+        (same_name(option->name, "skew") || same_name(option->name, "partition"));
     if (is_dealing && cli->dealing && cli->dealing != option) {
         return cli_usage(cli, "--%s and --%s both say how samples are dealt out; keep one of them",
                          cli->dealing->name, option->name);

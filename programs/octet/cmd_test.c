@@ -302,7 +302,9 @@ const struct cli_command cli_test = {
     .about =
         "Classifies a test set with a model that 'octet train --save' has written, as a program "
         "that uses it would: the file says of what network it is, in which arithmetic, and how "
-        "pixels enter it. The accuracy is that of the average model at the end of training.",
+        "pixels enter it. The accuracy is that of the average model at the end of training. "
+        "--test-samples N are the "
+        "first N here, where octet train draws them.",
     .own = own,
     .options = table_options,
     .examples = examples,
